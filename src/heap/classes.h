@@ -4,8 +4,8 @@
  *   class 65..112   1152, 1280, ... 2048, 2304 ... 65536   eight for each doubling
  *
  * Waste: at most 15 bytes up to 1 KiB; above, (8+k+1)/8 of a power of two serves what exceeds
- * (8+k)/8 of it, so that a block is at most 12.5% larger than the request (but see of_larger in
- * refill.c: instead of new memory, a freed block of a class up to a quarter larger may serve).
+ * (8+k)/8 of it, so that a block is at most 12.5% larger than the request. But a freed block of a
+ * class up to a quarter larger may serve in place of new memory (refill.c).
  * Every class is a multiple of the largest power of two below an eighth of it: that is what makes
  * blocks naturally aligned (see lm_class_aligned). Class 0 serves no request: its list is always
  * empty, so that malloc(0) meets the slow path, which gives it class 1.

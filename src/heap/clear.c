@@ -1,38 +1,40 @@
 /* clear.c: makes a large object zero whose memory may have been used before.
  *
- * A span counts as dirty once it was in use, however little of it was ever touched. A memset of it
- * would make all of it resident: 60 threads that calloc doubling sizes and free them would fill any
- * machine. So loam purges a part of which little is resident. The system fills it with zeros when
- * the program touches it:
+ * A span counts as dirty once it was in use, even if little of it was ever touched. A memset of the
+ * span would make all of it resident: 60 threads that calloc doubling sizes and free them would
+ * fill any machine. So loam purges a part of which little is resident. The system fills that part
+ * with zeros when the program touches it:
  *
  *   below 256 KiB      memset
- *   up to 64 MiB       in parts of 2 MiB, by how much of each is resident:
- *                      at least half: memset; less: purge
- *   above              purge, without asking: to fill so much costs about as much either way
+ *   up to 64 MiB       in parts of 2 MiB: memset if at least half of the part is resident,
+ *                      otherwise purge
+ *   above 64 MiB       purge without asking: filling so much costs about the same either way
  *
- * To ask about 256 KiB takes a quarter of the time of a memset. So where the last few objects below
- * 1 MiB were in memory, only one in eight is asked about.
+ * To ask about 256 KiB takes a quarter of the time of a memset. So if the last four objects below
+ * 1 MiB were resident, loam asks about only one in eight.
  *
- * Where the system takes nothing back, because memory is locked or a sandbox forbids it, all is
- * memset. It asks the system (mincore) only while the program has not shut itself in.
+ * If the system takes no memory back, because it is locked or a sandbox forbids it, loam uses
+ * memset. It cannot ask the system (mincore) once the program has entered a sandbox: then it uses
+ * memset for everything.
  */
 #include "heap/core.h"
 
 #include <string.h>
 
 enum {
-    ASK_LEAST = 256 << 10,
-    ASK_EACH = 1 << 20, /* from here on, each object */
-    ASK_MOST = 64 << 20,
-    PART = 2 << 20,
-    FULL_FEW = 4, /* objects in a row that were in memory */
-    SELDOM = 8,
+    ASK_LEAST = 256 << 10, /* bytes of the smallest object that is asked about or purged */
+    ASK_EACH = 1 << 20,    /* bytes from which on each object is asked about */
+    ASK_MOST = 64 << 20,   /* bytes of the largest object that is asked about */
+    PART = 2 << 20,        /* bytes that are asked about at a time */
+    FULL_FEW = 4,          /* resident objects in a row after which fewer are asked about */
+    SELDOM = 8,            /* then one of so many objects is asked about */
 };
 
-/* Atomic, relaxed: a number by itself. Objects below ASK_EACH in a row that were in memory, or that
- * were not asked about since. */
+/* Number of objects below ASK_EACH in a row that were resident, or that were not asked about since.
+ * Atomic. Relaxed accesses are enough, because no other data depends on the number. */
 static uint32_t full;
 
+/* Returns whether to ask how much of an object is resident, or to purge it. */
 static bool worth_asking(size_t bytes) {
     if (bytes < ASK_LEAST) return false;
     if (bytes >= ASK_EACH) return true;
@@ -42,7 +44,8 @@ static bool worth_asking(size_t bytes) {
     return false;
 }
 
-/* Whole pages of the system. Returns whether they were hardly in memory. */
+/* Clears whole pages of the system. If not `ask`, purges them without a look. Returns whether less
+ * than half of them were resident, as far as was asked. */
 static bool clear_part(char *at, size_t bytes, bool ask) {
     size_t pages = bytes / lm_os_page_bytes();
     bool sparse = !ask || lm_os_resident_pages(at, bytes) < pages / 2;
@@ -50,7 +53,7 @@ static bool clear_part(char *at, size_t bytes, bool ask) {
     return sparse;
 }
 
-/* Returns whether a part was hardly in memory. */
+/* Clears [p, p + bytes) by parts. Returns whether less than half of some part was resident. */
 static LM_COLD bool clear_asking(char *p, size_t bytes) {
     size_t page = lm_os_page_bytes();
     char *first = (char *)lm_align_up((uintptr_t)p, page),

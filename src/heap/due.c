@@ -1,21 +1,25 @@
-/* due.c: what a slow path of malloc does besides: heartbeats, deferred frees, the soft limit, room
- * where memory ends.
+/* due.c: what a slow path of malloc calls besides: heartbeats, deferred frees, the soft limit, and
+ * the handlers for an end of memory.
  *
  *   slow path   lm_beating? ──> count, call the program's deferred free
  *               allocate
- *               lm_limit_crossed? ──> collect, purge, tell the program
- *   no memory   once: deferred free (force), collect, from other threads too; under a hard limit purge, and tell of
- *               the soft one; what waits in checked builds
- *               out-of-memory handler, again and again ──> NULL
+ *               lm_limit_crossed? ──> collect, purge, call the program's limit handler
+ *   no memory   once: call the deferred free with force; free what waits in checked builds;
+ *                     collect, also from other threads; with a hard limit, purge; call the limit
+ *                     handler if the soft limit is crossed
+ *               repeatedly: call the out-of-memory handler ──> NULL
  *
- * All of it without a lock of the heap's, so that what is called may allocate and free. Two words
- * that are read once a slow path are all that a program pays that wants nothing of this. It cannot
- * hear of what the family's allocators take from their sources: they come to the arena without a
- * malloc.
+ * No lock of the heap is held here, so that the functions of the program may allocate and free. A
+ * program that uses none of this pays for two words that are read once a slow path. It cannot see
+ * what the special allocators take from their sources, because they take it from the arena without
+ * a malloc.
  */
 #include "heap/core.h"
 
-enum { COLLECTED = 1 << 30, NOTED = 1 << 29 }; /* in the number of tries */
+/* Bits that lm_room_found keeps in *tries, above the number of calls of the handler: a collection
+ * has been tried; no note of a failed collection is due any more. */
+enum { COLLECTED = 1 << 30, NOTED = 1 << 29 };
+/* Milliseconds after a collection in vain during which it is not repeated. */
 enum { VAIN_MS = 10 };
 
 LM_COLD void lm_beat(void) {
@@ -23,7 +27,8 @@ LM_COLD void lm_beat(void) {
 }
 
 LM_COLD void lm_limit_answer(void) {
-    /* Acquire: one thread for each crossing. */
+    /* The exchange lets one thread answer each crossing. Its ordering does not matter, because the
+     * numbers are read under the arena's lock. */
     if (!lm_told_may() || !lm_exchange_acquire(&lm_limit_crossed, false)) return;
     lm_heap_collect();
     (void)lm_purge_all();
@@ -31,16 +36,16 @@ LM_COLD void lm_limit_answer(void) {
     if (lm_limit_still_crossed(&held, &soft)) lm_limit_told(held, soft);
 }
 
-/* The last collection from other threads after which a request was refused all the same. Atomic
- * words by themselves: what a thread misreads makes it collect once too often, or once too little
+/* The last collection from other threads after which a request was refused all the same. Atomic.
+ * Relaxed accesses are enough: a thread that misreads these words collects once too often, or not
  * for VAIN_MS. */
 static LM_AT_START struct {
-    size_t bytes;    /* of the request that was refused; 0: none was */
-    size_t progress; /* lm_idle_progress at that moment */
-    uint64_t ms;     /* the time of it */
+    size_t bytes;    /* size of the refused request in bytes; 0: no request was refused */
+    size_t progress; /* lm_idle_progress when it was refused */
+    uint64_t ms;     /* time when it was refused, in milliseconds of lm_os_ms */
 } vain;
 
-/* 0 where a clock may be forbidden. */
+/* Returns the time in milliseconds; 0 if a sandbox may forbid the clock. */
 static uint64_t now_ms(void) {
     if (!lm_ask_begin()) return 0;
     uint64_t ms = lm_os_ms();
@@ -48,33 +53,37 @@ static uint64_t now_ms(void) {
     return ms;
 }
 
+/* Notes that a request was refused although loam had collected from other threads. */
 static void note_vain(size_t bytes) {
     lm_store_relaxed(&vain.bytes, bytes);
     lm_store_relaxed(&vain.progress, lm_idle_progress());
     lm_store_relaxed(&vain.ms, now_ms());
 }
 
-/* Whether to collect from other threads for such a request: not if that was in vain a moment ago
- * for one that is no larger, and no other thread has run a slow path since. */
+/* Returns whether to collect from other threads for a request of `bytes`. Returns false iff that
+ * was in vain less than VAIN_MS ago for a request that was no larger, and no other thread has run a
+ * slow path since. */
 static bool worth_collecting(size_t bytes) {
     size_t refused = lm_load_relaxed(&vain.bytes);
     return refused == 0 || bytes < refused || now_ms() - lm_load_relaxed(&vain.ms) >= VAIN_MS ||
            lm_idle_progress() != lm_load_relaxed(&vain.progress);
 }
 
-/* Makes room without the program's help. others: also from what other threads keep. Returns false
- * iff there was nothing to do. */
+/* Frees memory that loam keeps, without the out-of-memory handler. others: also what other threads
+ * keep. Returns false iff there was nothing to free. No lock held. */
 static bool collect(bool others) {
     if (!lm_told_may()) return false;
+    /* Relaxed: a deferred free that is registered at this moment may be missed. */
     bool asked = lm_load_relaxed(&lm_beating) && lm_deferred_free(true);
     bool limited = lm_limit_is_hard(), waited = lm_reuse_unkeep();
-    /* A program that has shut itself in may not be asked what its threads do. */
+    /* In a program that has entered a sandbox, the system may not be asked what threads do. */
     if (!asked && !limited && !lm_purge_allowed() && !lm_quarantine_waits()) return waited;
     lm_heap_collect();
     if (others) lm_idle_collect_now();
-    /* Where the system has no more, what goes back to it might not come again. */
+    /* Only with a hard limit: a system that is short of memory might not give purged memory
+     * again. */
     if (limited) (void)lm_purge_all();
-    lm_limit_answer_if_crossed(); /* whom that tells may free something */
+    lm_limit_answer_if_crossed(); /* the program's limit handler may free something */
     return true;
 }
 
@@ -82,8 +91,8 @@ LM_COLD bool lm_room_found(size_t bytes, unsigned *tries) {
     if ((*tries & COLLECTED) == 0) {
         bool others = lm_purge_allowed() && worth_collecting(bytes);
         *tries |= others ? COLLECTED : COLLECTED | NOTED;
-        /* A request that the empty arena could not hold is refused at once: programs that probe for
-         * limits make millions of such requests. */
+        /* A request that even an empty arena could not hold is refused at once: programs that probe
+         * for limits make millions of these requests. */
         if (lm_span_could_hold(bytes) && collect(others)) return true;
     } else if ((*tries & NOTED) == 0) {
         *tries |= NOTED;

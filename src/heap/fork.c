@@ -1,19 +1,19 @@
 /* fork.c: what a fork does to the heaps of the process that forks, and to those of the child.
  *
- *   before, one thread       nothing: no lock is taken, and signal handlers may fork (decision 0029)
- *   before, several threads  the forking thread holds every lock, in the order of locks.c, until the
+ *   before, one thread       no lock is taken, and signal handlers may fork (decision 0029)
+ *   before, several threads  the forking thread holds every lock, in the order of core.h, until the
  *                            fork is done. A thread that the fork waits for meanwhile passes the
  *                            locks (os/lock.h)
- *   before, in a handler     that has interrupted its own thread in the heap: nothing, because that
- *                            thread holds what the fork would wait for
- *   after, parent            the locks are given back
+ *   before, in a handler     if a signal handler forks that has interrupted its own thread in the
+ *                            heap, no lock is taken: the thread holds what the fork would wait for
+ *   after, parent            the locks are given
  *   after, child             the locks are free. The heaps of threads that the child does not have
  *                            are retired as on thread exit, with their counts of live blocks made
  *                            anew. If other threads were not stopped: fork_torn.c
  *
- * It cannot see the middle of another thread's fast path, which takes no lock: of a free() that
- * another thread was in the middle of, the child loses that one block at worst. Invariant in the
- * child: each heap is the calling thread's, the common heap, or idle; and no lock is taken.
+ * It cannot see the middle of another thread's fast path, which takes no lock. If another thread
+ * was in the middle of a free(), the child loses that one block at worst. Invariant in the child:
+ * each heap is the calling thread's, the common heap, or idle; and no lock is taken.
  * Decision 0038.
  */
 #include "heap/core.h"
@@ -24,15 +24,74 @@
          node = lm_list_after(&lm_registry, node)) \
         for (lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link); heap != NULL; heap = NULL)
 
-/* The program has one thread: it holds what locks it has taken, perhaps below a signal handler
- * that forks now, and the worker changes nothing that its absence would spoil (decision 0029). */
+/* The forking program has one thread. That thread holds the locks that it has taken, perhaps below
+ * the signal handler that forks, and the worker leaves nothing half changed in the child (decision
+ * 0029). Written before the fork, read after it in parent and child. */
 static bool forks_alone;
 
 /* ---- Before, and in the parent ---- */
 
-/* A signal handler that forks then could wait for other threads that wait for the lock.
- * lm_lock_hold finds by itself that the thread holds the lock it is to wait for. */
-bool lm_heap_is_inside(void) { return lm_fork_passes() || lm_locks_any_is_mine(); }
+/* A fork asks this before it takes any lock: it could wait for other threads, and these for a lock
+ * that the calling thread holds below the handler. If the fork comes to that lock itself,
+ * lm_lock_hold finds that the calling thread holds it. */
+bool lm_heap_is_inside(void) {
+    const lm_heap_t *mine = lm_heap_mine();
+    return lm_fork_passes() || (mine != NULL && !lm_biased_outside(&mine->lock)) ||
+           lm_lock_is_mine(&lm_registry_lock) || lm_lock_is_mine(&lm_common_lock) ||
+           lm_transfer_is_mine() || lm_lock_is_mine(lm_offset_fork_lock()) ||
+           lm_lock_is_mine(lm_sampled_fork_lock()) || lm_lock_is_mine(lm_orphan_fork_lock()) ||
+           (lm_sites_fork_lock() != NULL && lm_lock_is_mine(lm_sites_fork_lock())) ||
+           lm_span_fork_is_mine();
+}
+
+/* Takes the locks of all heaps. Returns false iff a lock is not free by the time `until`, or the
+ * calling thread holds it. Registry's lock held. */
+static bool hold_heaps(uint64_t until) {
+    FOR_EACH_HEAP(heap, node) lm_biased_ask(&heap->lock);
+    lm_biased_settle();
+    FOR_EACH_HEAP(heap, node) {
+        /* Relaxed: a thread that makes the heap its own at this moment has no lock yet. */
+        bool own =
+            lm_heap_plain_token(heap) == lm_thread_token() && !lm_biased_outside(&heap->lock);
+        if (own || !lm_biased_wait_until(&heap->lock, until)) return false;
+    }
+    return true;
+}
+
+/* Takes all locks, in the order of core.h. Returns false iff a lock is not free by the time
+ * `until`, or the calling thread holds it. let_all must follow in any case. */
+static bool hold_all(uint64_t until) {
+    /* If the lock is held, its holder may be in code of the program, and allocate there. */
+    if (!lm_port_before_fork()) return false;
+    if (!lm_lock_hold(&lm_registry_lock, until)) return false;
+    /* The common heap's lock comes before the heap: a thread that holds it may wait for the heap's
+     * own lock. The lock for ended threads of each first-class heap comes here for that reason,
+     * too. */
+    if (!lm_lock_hold(&lm_common_lock, until) || !lm_whole_hold_late(until)) return false;
+    return hold_heaps(until) && lm_whole_hold(until) && lm_transfer_hold(until) &&
+           lm_lock_hold(lm_offset_fork_lock(), until) &&
+           lm_lock_hold(lm_sampled_fork_lock(), until) &&
+           lm_lock_hold(lm_orphan_fork_lock(), until) &&
+           (lm_sites_fork_lock() == NULL || lm_lock_hold(lm_sites_fork_lock(), until)) &&
+           lm_span_fork_hold(until);
+}
+
+/* Gives all locks, or as many as hold_all has taken. */
+static void let_all(void) {
+    lm_span_fork_let();
+    if (lm_sites_fork_lock() != NULL) lm_lock_let(lm_sites_fork_lock());
+    lm_lock_let(lm_orphan_fork_lock());
+    lm_lock_let(lm_sampled_fork_lock());
+    lm_lock_let(lm_offset_fork_lock());
+    lm_transfer_let();
+    if (lm_lock_is_mine(&lm_registry_lock)) { /* otherwise hold_all took none of these locks */
+        lm_whole_let();
+        FOR_EACH_HEAP(heap, node) lm_biased_let(&heap->lock);
+    }
+    lm_lock_let(&lm_common_lock);
+    lm_lock_let(&lm_registry_lock);
+    lm_port_after_fork(false);
+}
 
 static void before_fork(void) {
     forks_alone = lm_purge_alone();
@@ -53,6 +112,8 @@ static void after_fork_in_parent(void) {
 
 /* ---- In the child ---- */
 
+/* Sets page->live by the length of the page's free list, because its thread may have stopped
+ * between the two. full: the page is in the list of full pages. */
 static void count_anew(lm_page_t *page, bool full) {
     uint32_t n = 0;
     for (lm_block_t *block = page->free; block != NULL && n < page->carved;
@@ -61,6 +122,7 @@ static void count_anew(lm_page_t *page, bool full) {
     page->live = page->carved - n - (full ? page->bias : 0);
 }
 
+/* Retires the heap, or branch, of a thread that the child does not have. Registry's lock held. */
 static void end_in_child(lm_heap_t *heap) {
     heap->self = NULL;
     heap->parked = false;
@@ -80,11 +142,12 @@ static void end_in_child(lm_heap_t *heap) {
         return;
     }
     lm_heap_retire(heap, false);
-    lm_branch_forget_all(heap); /* the walk over all heaps comes to its branches by itself */
+    lm_branch_forget_all(heap); /* the walk over all heaps ends the branches */
     lm_heap_idle_add(heap);
 }
 
-/* What a dead thread was about to hand over, as far as it hangs together. */
+/* Returns the blocks of other pages that a dead thread held to their pages, as far as its lists are
+ * whole. Registry's lock held. */
 static void end_foreign(lm_heap_t *heap) {
     lm_quarantine_return(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
@@ -99,7 +162,8 @@ static void end_foreign(lm_heap_t *heap) {
     heap->foreign_bytes = 0;
 }
 
-/* A dead thread may have marked a page and not told its heap. */
+/* Puts a page that is marked QUEUED on its heap's stack: a dead thread may have marked the page and
+ * not notified the heap. All stacks were emptied before. */
 static void notify_again(lm_page_t *page, void *context) {
     (void)context;
     if (page->kind != LM_KIND_PAGE || !(page->remote & LM_REMOTE_QUEUED)) return;
@@ -107,14 +171,15 @@ static void notify_again(lm_page_t *page, void *context) {
     page->heap->notified = page;
 }
 
+/* Returns whether the heap, or branch, belongs to a thread that the child does not have. */
 static bool not_here(const lm_heap_t *heap) {
     const lm_heap_t *of = heap->fheap.own_heap;
     return (heap->active || heap->fheap.special == LM_IS_BRANCH) && of != NULL &&
            of != lm_heap_mine() && of != &lm_heap_common;
 }
 
-/* The locks that the worker of another process may have held when this process was copied from
- * it. */
+/* Frees the locks that the worker may have held in the process from which this one was copied.
+ * collecting: see lm_purge_break_locks. */
 static void break_locks(bool collecting) {
     if (!collecting) return;
     if (lm_sites_fork_lock() != NULL) lm_lock_reset(lm_sites_fork_lock());
@@ -126,13 +191,14 @@ static void break_locks(bool collecting) {
     FOR_EACH_HEAP(heap, node) lm_store_relaxed(&heap->lock.asked, 0);
 }
 
-/* Not under the heap's lock, which the interrupted thread may hold: only the worker reads the
- * number, and there is no worker here. */
+/* Notes the calling thread's number in the child. The heap's lock, which the thread may hold below
+ * a handler, is not needed: only the worker reads the number, and the child has no worker yet. */
 static void number_anew(void) {
     lm_heap_t *mine = lm_heap_mine();
     if (mine != NULL && mine->tid != 0) mine->tid = lm_port_thread_id();
 }
 
+/* In the child of a process with one thread. */
 static void after_fork_alone(void) {
     lm_span_after_fork_alone();
     lm_os_judge_after_fork();
@@ -164,7 +230,7 @@ static void after_fork_in_child(void) {
     lm_whole_after_fork();
     lm_idle_after_fork();
     lm_lock_reset(&lm_common_lock);
-    /* The registry stays locked to the end: the worker, should one start, waits there first. */
+    /* The registry stays locked to the end, so that a worker that starts meanwhile waits there. */
     FOR_EACH_HEAP(heap, node) {
         heap->lock = (lm_biased_t){0, 0};
         heap->notified = heap->coming = NULL;
@@ -179,7 +245,7 @@ static void after_fork_in_child(void) {
     lm_unseen_after_fork(mine != NULL && mine->self == NULL ? mine : NULL);
     FOR_EACH_HEAP(heap, node) {
         if (not_here(heap)) end_in_child(heap);
-        if (heap->kept) lm_heap_unkeep(heap); /* the child may never start a thread */
+        if (heap->kept) lm_heap_unkeep(heap); /* the child may never start a thread for it */
     }
     lm_lock_give(&lm_registry_lock);
     if (mine != NULL && mine->self != NULL) lm_heap_be_known(mine);

@@ -1,29 +1,31 @@
 /* fork_torn.c: the child of a fork during which other threads changed the heap.
  *
- *   one was passing    (os/lock.h) All others were stopped. What the one had in its hands is
- *                      given up, and the rest is whole
- *   none was stopped   A signal handler has interrupted its own thread in malloc or free, and forks
- *                      in a program with several threads: what it would wait for may wait for it.
- *                      POSIX lets such a child call little but exec and _exit. This file keeps that
- *                      from hanging: the fork handlers of others, setuid, a free by libc. Mostly
- *                      malloc works, too
+ *   one thread passed   (os/lock.h) All other threads were stopped. What that thread was changing
+ *                       is given up, and everything else is whole
+ *   none was stopped    A signal handler that has interrupted its own thread in malloc or free
+ *                       forks in a program with several threads: a thread that the fork would wait
+ *                       for may wait for this one. POSIX lets the child call little but exec and
+ *                       _exit. This file keeps these calls from hanging, and the fork handlers of
+ *                       libraries, setuid, and a free by libc. Mostly malloc works, too
  *
- *   a lock is free                what it protects is whole
- *   the thread itself holds it    it goes on when the handler returns, and finds what it left
- *   another thread was inside     the lock is broken, and what it protects is given up or made anew
+ *   a lock is free                  what it protects is whole
+ *   the calling thread holds it     the thread goes on when the handler returns, and finds the
+ *                                   state that it left
+ *   another thread was inside       the lock is broken, and what it protects is given up or made
+ *                                   anew
  *
- * A heap whose thread was in the middle of it is given up: its pages are no thread's from now on,
- * in no list, and what is freed in them is lost. If no thread was stopped, all heaps of threads
- * that the child has not are, and the calling thread's own lists as well if the worker was
- * changing them.
+ * A heap is given up if its thread was in the middle of it: its pages belong to no thread and are
+ * in no list from now on, and blocks that are freed there are lost. If no thread was stopped, the
+ * heaps of all threads that the child does not have are given up. So are the lists of the calling
+ * thread's heap if the worker was changing them.
  *
- * It cannot give that memory back, and it cannot see a thread in the middle of a first-class
- * heap's lists. Invariant afterwards: no lock is taken by a thread that is not there, and no page
- * in use belongs to one.
+ * It cannot give the lost memory back, and it cannot see a thread in the middle of a first-class
+ * heap's lists. Invariant afterwards: no lock is held by a thread that the child does not have, and
+ * no page in use belongs to one.
  */
 #include "heap/core.h"
 
-/* A heap whose lists are not to be trusted. Its pages point to it still, and to nothing else. */
+/* Empties all lists of a heap, which may be half changed. The heap's pages still point to it. */
 static void forget_lists(lm_heap_t *heap) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         heap->head[c] = NULL;
@@ -40,14 +42,16 @@ static void forget_lists(lm_heap_t *heap) {
     heap->vacant = 0;
 }
 
-/* What is to be forgotten. */
+/* Which lists are given up. */
 typedef struct torn {
-    const lm_heap_t *mine,
-        *own;    /* the calling thread's heap; the same if its lists are forgotten, or NULL */
-    bool others; /* all heaps of other threads; otherwise those whose thread is inside */
-    bool common, offset, orphans;
+    /* mine: the calling thread's heap, or NULL. own: that heap if its lists are given up; otherwise
+     * NULL. */
+    const lm_heap_t *mine, *own;
+    bool others; /* all heaps of other threads; if false, those whose thread is inside the lock */
+    bool common, offset, orphans; /* the lists of the common heap, of offset.c, of orphan.c */
 } torn_t;
 
+/* Returns whether the heap's lists are given up. */
 static bool forgets(const torn_t *torn, const lm_heap_t *heap) {
     if (heap == &lm_heap_common) return torn->common;
     if (heap == lm_offset_heap()) return torn->offset;
@@ -55,6 +59,7 @@ static bool forgets(const torn_t *torn, const lm_heap_t *heap) {
     return torn->others || heap->lock.inside != 0;
 }
 
+/* Takes a page out of a list that is given up. A page of another thread loses its owner. */
 static void forget_page(lm_page_t *page, void *context) {
     const torn_t *torn = (const torn_t *)context;
     if (page->kind != LM_KIND_PAGE || page->heap == NULL) return;
@@ -67,6 +72,7 @@ static void forget_page(lm_page_t *page, void *context) {
     }
 }
 
+/* Frees the heap's lock, unless the calling thread holds it, and gives the heap up if need be. */
 static void forget_heap(lm_heap_t *heap, const torn_t *torn) {
     bool forget = forgets(torn, heap);
     lm_store_relaxed(&heap->lock.asked, 0);
@@ -80,6 +86,8 @@ static void forget_heap(lm_heap_t *heap, const torn_t *torn) {
     heap->token = LM_OWNER_NONE;
 }
 
+/* Breaks the locks of the core and gives up what they protect. Fills in common, offset and
+ * orphans. */
 static void forget(torn_t *torn) {
     bool inside = lm_heap_common.lock.inside != 0;
     torn->common = lm_lock_break(&lm_common_lock) || (inside && !torn->others);
@@ -99,10 +107,12 @@ void lm_heap_after_passed_fork(void) {
 }
 
 void lm_heap_after_torn_fork(void) {
-    /* Below the handler, a walk over all heaps may go on: then it needs their lists as they are. */
+    /* If the calling thread holds the registry's lock below the handler, it is in a walk over all
+     * heaps. The walk goes on later, and needs the lists as they are. */
     torn_t torn = {.mine = lm_heap_mine(), .others = !lm_lock_is_mine(&lm_registry_lock)};
     const lm_heap_t *mine = torn.mine;
-    /* Another thread that was in the registry may be the worker, with this heap in its hands. */
+    /* If another thread held the registry's lock, it may be the worker, while it changed this
+     * heap's lists. */
     if (lm_lock_break(&lm_registry_lock) && mine != NULL && mine->lock.asked != 0 &&
         mine->lock.inside == 0)
         torn.own = mine;

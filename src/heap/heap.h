@@ -4,8 +4,8 @@
  *               │ empty
  *               └──> the current page's own list, then the slow path (refill.c)
  *   free     map[slice] -> page, page->owner == this thread ── push on page->free, count down
- *               │ another owner, or large         │ reached 0
- *               └──> remote.c, large.c            └──> the page is empty, or no longer full (page.c)
+ *               │ another owner, or large        │ reached 0
+ *               └──> remote.c, large.c           └──> the page is empty, or no longer full (page.c)
  *
  * A heap belongs to one thread. Only its owner runs the two fast paths, without a lock or an atomic
  * read-modify-write. Everything else about a heap's pages happens under the heap's lock. The lock
@@ -130,7 +130,8 @@ LM_INLINE void lm_block_give_back(void *p) { lm_block_free(p); }
 
 /* ---- What the API stands on ---- */
 
-/* Returns the bytes of p's block that the program may use; 0, after a report, iff p is not loam's. */
+/* Returns the bytes of p's block that the program may use; 0, after a report, iff p is not
+ * loam's. */
 size_t lm_usable_size(const void *p);
 
 #if LOAM_METER
@@ -154,7 +155,7 @@ void *lm_malloc_aligned_offset(size_t bytes, size_t align, size_t offset);
 /* lm_malloc_aligned_offset, zeroed as by lm_zalloc. */
 void *lm_zalloc_aligned_offset(size_t bytes, size_t align, size_t offset);
 
-/* Moves p's contents to an object of at least `bytes` bytes, unless p can stay, and frees p. Returns
+/* Moves p's contents to an object of at least `bytes` bytes and frees p, unless p can stay. Returns
  * NULL also, after a report, iff p is not loam's. p stays valid if NULL is returned. Neither p nor
  * bytes may be 0. */
 void *lm_realloc(void *p, size_t bytes);

@@ -1,34 +1,37 @@
-/* idle.c: what sleeping threads hold and own, collected by the worker.
+/* idle.c: collects the memory that sleeping threads hold, in the worker.
  *
- * A thread that waits in a system call takes nothing in and gives nothing back. Once it has run no
- * slow path for a tick, the worker does it in its place, under its heap's lock. How much depends on
- * what the owner might do at any moment:
+ * A thread that waits in a system call takes no remote frees in and gives no memory back. Once a
+ * thread has run no slow path for a tick, the worker does this in its place, under the heap's lock.
+ * How much the worker may do depends on what the owner may do at any moment without the lock:
  *
- *   without the lock, the owner     so the worker may
- *   frees blocks in use             release pages without any: all outside blocks are on `remote`
- *   takes blocks from head[c]       nothing more, unless the heap is parked
+ *   the owner may                   so the worker may
+ *   free blocks in use              release pages with no block in use: all blocks that are not on
+ *                                   the page's own list are on `remote`
+ *   take blocks from head[c]        do nothing more, unless the heap is parked
  *
- * Parking: the worker points the owner's lm_heap_self at the empty heap, then asks the kernel
- * whether the owner sleeps in a call of the program's, and in no signal handler. If so, it is not
- * in the middle of malloc or free, and its next malloc meets an empty list and waits for the lock
- * (unpark in thread.c): so the worker may take lists from head[c] of pages without blocks in use,
- * and send home the blocks of other threads' pages, listed or handed out. If not, the pointer is
- * put back. Nothing on the fast paths pays for it. Where /proc is missing, all this stays until the
- * owner comes back.
- * Who is short of memory waits for no tick, and does all that in the worker's place, for all heaps
- * at once (due.c). Heaps without a thread that were left with something (thread.c) give it up here
- * after KEEP_TICKS. Runs in the worker: no thread-local storage here.
+ * Parking: the worker points the owner's lm_heap_self at the empty heap. Then it asks the kernel
+ * whether the owner sleeps in a system call of the program's, and in no signal handler. If so, the
+ * owner is not in the middle of malloc or free, and its next malloc meets an empty list and waits
+ * for the lock (thread.c). So the worker may take the lists in head[c] of pages without blocks in
+ * use. It also returns blocks of other threads' pages, whether listed or in head[c]. If the owner
+ * does not sleep, the worker puts the pointer back. Parking costs the fast paths nothing. Without
+ * /proc no heap is parked, and these blocks stay until the owner runs again.
+ *
+ * A thread that is short of memory waits for no tick: it collects in the worker's place, from all
+ * heaps at once. Retired heaps that kept pages (thread.c) give them up here after KEEP_TICKS.
+ * It cannot use thread-local storage, because it runs in the worker.
  */
 #include "heap/core.h"
 
 enum {
-    SWEEP_EVERY = 8, /* ticks, of a parked heap's pages */
-    KEEP_TICKS = 2,
+    SWEEP_EVERY = 8, /* ticks from one look at all pages of a parked heap to the next */
+    KEEP_TICKS = 2,  /* ticks that a retired heap keeps its current pages */
 };
 
-/* Gives a page back that has no block outside but those on `remote`, in its owner's place: nobody
- * has a block left to free or to push. */
+/* Gives a page of the heap back, in its owner's place. All blocks that are not on the page's own
+ * list are on `remote`, so that no thread has a block of it to free or to push. Heap lock held. */
 static void take_away(lm_heap_t *heap, lm_page_t *page) {
+    /* Relaxed: no thread pushes blocks of the page any more. */
     lm_store_relaxed(&page->remote, 0);
     lm_page_unlink(heap, page);
     lm_bytes_page(heap, page, true);
@@ -36,14 +39,17 @@ static void take_away(lm_heap_t *heap, lm_page_t *page) {
     heap->pages--;
 }
 
-/* Heap lock held, page off the stack but still QUEUED. */
+/* Gives the page back if no block of it is in use, and otherwise leaves its remote frees to the
+ * owner. The page is off the stack but still QUEUED. Heap lock held. */
 static void collect_page(lm_heap_t *heap, lm_page_t *page) {
-    /* Acquire: the pushes, and through lm_page_outside the owner's last frees. */
+    /* Acquire: pairs with the pushes. The acquire in lm_page_outside pairs with the owner's last
+     * frees. */
     uint64_t word = lm_load_acquire(&page->remote);
     for (;;) {
         uint32_t outside = lm_page_outside(page);
         if (outside == lm_remote_count(word) && page->place != LM_AT_CURRENT) break;
-        /* No longer queued: the next push tells the heap again. */
+        /* Clears QUEUED, so that the next push notifies the heap anew. Release: the thread that
+         * pushes then writes `notified` after this thread has read it. Acquire: as for the load. */
         if (lm_cas_weak_acq_rel(&page->remote, &word, word & ~(uint64_t)LM_REMOTE_QUEUED)) {
             heap->left_behind++;
             return;
@@ -52,6 +58,7 @@ static void collect_page(lm_heap_t *heap, lm_page_t *page) {
     take_away(heap, page);
 }
 
+/* collect_page for each page of a stack. */
 static void collect_pages(lm_heap_t *heap, lm_page_t *page) {
     for (lm_page_t *next; page != NULL; page = next) {
         next = page->notified;
@@ -59,33 +66,36 @@ static void collect_pages(lm_heap_t *heap, lm_page_t *page) {
     }
 }
 
+/* Collects from all pages that the heap was notified of. Heap lock held. */
 static void collect_notified(lm_heap_t *heap) {
     collect_pages(heap, heap->coming);
     heap->coming = NULL;
-    /* Acquire: as in lm_remote_drain. */
+    /* Acquire: this thread sees the links of the stack. Relaxed for `pending`, which is a hint. */
     lm_page_t *page = lm_exchange_acquire(&heap->notified, NULL);
     lm_store_relaxed(&heap->pending, 0);
     collect_pages(heap, page);
 }
 
-/* Pages that are empty without anybody having noticed: the owner freed their last block while
- * others were on `remote`. Heap lock held. */
+/* Gives back the pages of the list that no thread has found empty: the owner freed the last block
+ * in use while other blocks were on `remote`. Heap lock held. */
 static void sweep(lm_heap_t *heap, lm_list_t *list) {
     lm_node_t *next;
     for (lm_node_t *node = list->first; node != NULL; node = next) {
         lm_page_t *page = LM_CONTAINER(node, lm_page_t, link);
         next = lm_list_after(list, node);
+        /* Acquire: pairs with the pushes. */
         uint64_t word = lm_load_acquire(&page->remote);
         if (lm_page_outside(page) != lm_remote_count(word) || (word & LM_REMOTE_QUEUED)) continue;
         take_away(heap, page);
     }
 }
 
+/* Collects from the heap of a thread that rests. Heap lock held. */
 static void collect(lm_heap_t *heap) {
     collect_notified(heap);
     if (!heap->parked) return;
-    /* Again and again: between two sleeps the owner may have freed without a slow path. Going
-     * through all its pages takes longer, and waits. */
+    /* Repeated at each tick, because between two sleeps the owner may have freed blocks without a
+     * slow path. The walk over all pages takes longer, so it runs every SWEEP_EVERY ticks. */
     lm_page_trim(heap);
     if (heap->rest++ % SWEEP_EVERY != 0) return;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
@@ -94,13 +104,14 @@ static void collect(lm_heap_t *heap) {
     }
 }
 
-/* Whether to look into the heap, without its lock: what is misread now is read right at the next
- * tick. */
+/* Returns whether the heap's owner has run no slow path since the last tick. Heap lock not needed.
+ * Relaxed: a heap that is misread now is read right at the next tick. */
 static bool rests(const lm_heap_t *heap) { return lm_load_relaxed(&heap->slow) == heap->slow_seen; }
 
-enum { AT_ONCE = 32 }; /* heaps for one barrier */
+enum { AT_ONCE = 32 }; /* heaps whose locks are asked for with one barrier */
 
-/* Who has woken up meanwhile need not wait for the others. Returns whether somebody has. */
+/* Lets go of each heap whose owner has woken up and waits for the lock, so that it need not wait
+ * for the other heaps. Clears its entry in heaps[]. Returns whether there was one. */
 static bool let_those_awake(lm_heap_t **heaps, unsigned n, void (*let)(lm_heap_t *heap)) {
     bool any = false;
     for (unsigned i = 0; i < n; i++) {
@@ -114,6 +125,8 @@ static bool let_those_awake(lm_heap_t **heaps, unsigned n, void (*let)(lm_heap_t
 
 static void let(lm_heap_t *heap) { lm_biased_let(&heap->lock); }
 
+/* Calls visit, with the heap's lock held, for each heap whose owner is not inside its lock. The
+ * locks were asked for; this function gives them. Returns whether some owner was awake. */
 static bool visit_each(lm_heap_t **heaps, unsigned n, void (*visit)(lm_heap_t *heap)) {
     bool more = false;
     lm_biased_settle();
@@ -122,7 +135,7 @@ static bool visit_each(lm_heap_t **heaps, unsigned n, void (*visit)(lm_heap_t *h
         if (lm_biased_outside(&heaps[i]->lock))
             visit(heaps[i]);
         else
-            more = true; /* wide awake */
+            more = true; /* the owner is inside its lock: it is awake */
         let(heaps[i]);
         more |= let_those_awake(heaps + i + 1, n - i - 1, let);
     }
@@ -131,24 +144,30 @@ static bool visit_each(lm_heap_t **heaps, unsigned n, void (*visit)(lm_heap_t *h
 
 /* ---- Parking ---- */
 
-/* The first half. false iff the owner does not sleep. Heap lock held. */
+/* The first half of parking: points the owner's lm_heap_self at the empty heap. Returns false, and
+ * changes nothing, iff the owner does not sleep. Heap lock held. */
 static bool hide(lm_heap_t *heap) {
-    /* Before touching its thread-local storage: it might have ended without a word. */
+    /* Asked before the owner's thread-local storage is touched: the thread may have ended without
+     * notice. */
     if (!lm_os_thread_sleeps(heap->tid, heap->stack_top)) return false;
-    /* Sequentially consistent: the owner must not be asked for before it can see this. */
+    /* Sequentially consistent: the owner can see this store before the kernel is asked about it. */
     __atomic_store_n(heap->self, &lm_heap_empty, __ATOMIC_SEQ_CST);
     if (lm_os_thread_sleeps(heap->tid, heap->stack_top)) return true;
+    /* Relaxed: an owner that still reads the empty heap takes the slow path, and waits there. */
     lm_store_relaxed(heap->self, heap->fheap.active_heap);
     return false;
 }
 
+/* Ends an attempt to park: puts the owner's lm_heap_self back and gives the heap's lock. */
 static void show(lm_heap_t *heap) {
+    /* Relaxed: an owner that still reads the empty heap takes the slow path, and waits there. */
     lm_store_relaxed(heap->self, heap->fheap.active_heap);
     let(heap);
 }
 
-/* Several at a time: to look whether there are new signal handlers, which must come last, takes as
- * long as to look after ten threads. Returns whether some may fall asleep later. */
+/* Parks each heap whose owner sleeps. The locks were asked for; this function gives them. It parks
+ * several heaps at a time, because the look for new signal handlers, which must come last, takes as
+ * long as the look at ten threads. Returns whether some owner may fall asleep later. */
 static bool park_each(lm_heap_t **heaps, unsigned n) {
     bool more = false, looked = false;
     lm_biased_settle();
@@ -158,7 +177,7 @@ static bool park_each(lm_heap_t **heaps, unsigned n) {
         bool ours = lm_biased_outside(&heap->lock),
              can = ours && heap->active && !heap->parked && heap->self != NULL && heap->tid != 0;
         if (can && !looked) {
-            (void)lm_os_handlers_known(); /* those that go away meanwhile */
+            (void)lm_os_handlers_known(); /* sees handlers that are removed before the last look */
             looked = true;
         }
         if (!can || !hide(heap)) {
@@ -187,8 +206,9 @@ static bool park_each(lm_heap_t **heaps, unsigned n) {
 
 /* ---- Passes ---- */
 
-/* One over all heaps that are chosen. Returns whether some thread had something but did not
- * sleep. */
+/* Calls visit for all heaps that choose returns true for, up to AT_ONCE at a time. Asks for their
+ * locks; visit gives them. Returns whether some thread had something to collect but did not sleep.
+ * Registry's lock held. */
 static bool pass(bool (*choose)(lm_heap_t *heap), bool (*visit)(lm_heap_t **heaps, unsigned n)) {
     lm_heap_t *heaps[AT_ONCE];
     unsigned n = 0;
@@ -207,20 +227,24 @@ static bool pass(bool (*choose)(lm_heap_t *heap), bool (*visit)(lm_heap_t **heap
     return more;
 }
 
-/* The heap of the thread that collects, which does not sleep; NULL: the worker collects. Registry's
- * lock held. */
+/* Heap of the thread that collects, which does not sleep. NULL while the worker collects. Under the
+ * registry's lock. */
 static LM_AT_START const lm_heap_t *collectors;
 
+/* Returns whether to try to park the heap. Relaxed, here and in the functions that choose heaps
+ * below: a heap that is misread now is chosen at a later tick, or left alone under its lock. */
 static bool at_rest_awake(lm_heap_t *heap) {
     return lm_load_relaxed(&heap->active) && rests(heap) && !lm_load_relaxed(&heap->parked) &&
            heap->fheap.special != LM_IS_BRANCH && heap != collectors;
 }
 
-/* An idle heap has something to take in only where it was told of it. */
+/* Returns whether the heap may have remote frees to take in. An inactive heap has some only if it
+ * was notified of a page. */
 static bool told_or_at_rest(lm_heap_t *heap) {
     return lm_load_relaxed(&heap->active) ? rests(heap) : lm_load_relaxed(&heap->notified) != NULL;
 }
 
+/* Takes in what the heap was notified of. Heap lock held. */
 static void take_in(lm_heap_t *heap) {
     if (!heap->active)
         lm_remote_drain(heap);
@@ -232,22 +256,24 @@ static bool take_in_each(lm_heap_t **heaps, unsigned n) { return visit_each(heap
 
 static bool kept(lm_heap_t *heap) { return lm_load_relaxed(&heap->kept); }
 
+/* Returns whether the heap has kept its pages for KEEP_TICKS without a thread. Counts a tick. */
 static bool kept_in_vain(lm_heap_t *heap) {
     if (!kept(heap)) return false;
-    /* Relaxed: the next thread that ends there begins anew. */
+    /* Relaxed: the next thread that leaves pages with the heap sets the count to 0. */
     unsigned ticks = lm_load_relaxed(&heap->rest);
     lm_store_relaxed(&heap->rest, ticks + 1);
     return ticks >= KEEP_TICKS;
 }
 
-/* A page that was about to be told of a free when its thread ended waits with that thread's heap,
- * for the news. */
+/* Returns whether a heap without a thread has pages: kept ones, or pages on which a remote free was
+ * on its way when the thread ended, and that wait in the heap for its notice. */
 static bool kept_or_told(lm_heap_t *heap) {
-    /* Relaxed: what comes this moment is taken the next time. */
+    /* Relaxed: a notice of this moment is taken the next time. */
     return kept(heap) ||
            (!lm_load_relaxed(&heap->active) && lm_load_relaxed(&heap->notified) != NULL);
 }
 
+/* Takes the pages from a heap that has no thread. Heap lock held. */
 static void unkeep(lm_heap_t *heap) {
     if (heap->kept)
         lm_heap_unkeep(heap);
@@ -257,12 +283,13 @@ static void unkeep(lm_heap_t *heap) {
 
 static bool unkeep_each(lm_heap_t **heaps, unsigned n) { return visit_each(heaps, n, unkeep); }
 
-/* How many heaps are being walked, whose pages must stay where they are: in all, and by this
- * thread. */
-static unsigned walks; /* atomic */
+/* Number of walks of heaps by all threads. During a walk, lm_idle_unkeep and lm_idle_collect_now
+ * take no pages. Atomic. Relaxed accesses are enough: a thread that walks takes the registry's lock
+ * after it has raised the number, and a thread that reads the number holds that lock. */
+static unsigned walks;
+/* Number of walks by the calling thread. */
 static LM_TLS unsigned walks_here;
 
-/* Relaxed, these: who looks has taken the registry's lock after who walks a heap has. */
 void lm_idle_hold(void) {
     walks_here++;
     (void)lm_add_relaxed(&walks, 1u);
@@ -275,14 +302,15 @@ void lm_idle_after_fork(void) { lm_store_relaxed(&walks, walks_here); }
 static bool held(void) { return lm_load_relaxed(&walks) > 0; }
 
 void lm_idle_unkeep(void) {
-    /* In a handler of the program's before fork: the heaps are locked, and not for us. */
+    /* Inside a fork, in a handler of the program's, other threads hold the locks of the heaps. */
     if (lm_fork_here()) return;
     lm_lock_take(&lm_registry_lock);
     if (!held() && !lm_fork_here()) (void)pass(kept_or_told, unkeep_each);
     lm_lock_give(&lm_registry_lock);
 }
 
-/* Notes how far each has come. Returns whether some thread has been busy since the last time. */
+/* Notes how many slow paths each owner has run. Returns whether some thread has run one since the
+ * last note. Registry's lock held. */
 static bool note(void) {
     bool busy = false;
     for (lm_node_t *node = lm_registry.first; node != NULL;
@@ -290,14 +318,15 @@ static bool note(void) {
         lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
         if (!lm_load_relaxed(&heap->active) || rests(heap)) continue;
         heap->slow_seen = lm_load_relaxed(&heap->slow);
-        lm_store_relaxed(&heap->rest, 0); /* its thread may be ending, which writes it, too */
+        /* Relaxed: a thread that is ending may write 0 there at this moment, too. */
+        lm_store_relaxed(&heap->rest, 0);
         busy = true;
     }
     return busy;
 }
 
-/* Registry's lock held. First everybody hands over what belongs to others, then everybody takes
- * in. */
+/* Collects from all heaps. First all heaps hand over blocks of other threads' pages, and then all
+ * take in what was handed over. Returns whether something may be left. Registry's lock held. */
 static bool collect_all(bool last) {
     bool more = lm_transfer_empty(last);
     more |= pass(at_rest_awake, park_each);
@@ -316,8 +345,8 @@ bool lm_idle_collect_alone(bool last) {
 }
 
 bool lm_idle_collect(bool last) {
-    /* So that no fork finds us with blocks in our hands. The worker ends here rather than wait for
-     * a thread that waits for its end. */
+    /* The registry's lock keeps a fork from copying blocks that are on their way. The worker does
+     * not wait for the lock: its holder may wait for the worker's end. */
     if (lm_os_worker_self()) {
         for (uint32_t never = 0; !lm_lock_try(&lm_registry_lock); lm_os_wait(&never, 0, 1))
             lm_purge_stop_here();
@@ -331,12 +360,12 @@ bool lm_idle_collect(bool last) {
 
 void lm_idle_collect_now(void) {
     lm_lock_take(&lm_registry_lock);
-    if (held() || lm_fork_here()) { /* a thread that passes has no say over other heaps */
+    if (held() || lm_fork_here()) { /* a thread that passes a fork may not touch other heaps */
         lm_lock_give(&lm_registry_lock);
         return;
     }
     (void)note();
-    /* Whose pages were gone through a tick ago: again. */
+    /* With 0, a parked heap's pages are swept now, even if they were swept a tick ago. */
     for (lm_node_t *node = lm_registry.first; node != NULL;
          node = lm_list_after(&lm_registry, node)) {
         lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
@@ -355,7 +384,7 @@ size_t lm_idle_progress(void) {
     for (lm_node_t *node = lm_registry.first; node != NULL;
          node = lm_list_after(&lm_registry, node)) {
         const lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
-        if (heap != mine) sum += lm_load_relaxed(&heap->slow) + 1; /* relaxed: a guess */
+        if (heap != mine) sum += lm_load_relaxed(&heap->slow) + 1; /* relaxed: a guess is enough */
     }
     lm_lock_give(&lm_registry_lock);
     return sum;

@@ -4,9 +4,9 @@
  *   secure    [ next ^ key of the slice ]
  *   debug     [ (16 bits of a sum | next) ^ key of the slice ]
  *
- * heap.h includes this file. In debug and secure builds reading a link that was overwritten ends
- * the program with a report: in the secure build iff it leads out of the arena, in the debug build
- * iff its sum is wrong (lm_link_last). What it cannot do: see an overwritten link before it is read.
+ * heap.h includes this file. Reading an overwritten link ends the program with a report
+ * (lm_link_last): in the secure build iff the link leads out of the arena, and in the debug build
+ * iff its sum is wrong. It cannot see an overwritten link before the link is read.
  */
 #ifndef LM_HEAP_LINKS_H
 #define LM_HEAP_LINKS_H

@@ -1,36 +1,47 @@
 /* offset.c: objects whose address plus an offset is a multiple of an alignment.
  *
  *   block   [ link | shift | gap ... | object ........... ]
- *           ^ start                  ^ p = start + shift, (p + offset) % align == 0, shift >= 16 (debug: 32)
+ *           ^ start                  ^ p = start + shift
  *
- * Such a pointer need not be a multiple of 16, so that it cannot be where a block begins, and
- * free must find the block. The normal path of free cannot: so the pages of these objects have
- * an owner that is no thread (LM_OWNER_OFFSET), and every free of theirs goes the slow way, to
- * here, where the block is found by a division. They hold no other objects. Cost: a lock for
- * each call, shared by all threads, and shift bytes; a page goes back as soon as it is empty.
- * Large objects are spans of their own as ever; every slice up to the one of p is in the map.
+ *   (p + offset) % align == 0, and shift is at least 16 bytes (debug builds: 32)
  *
- * What was given for a block is written at its start, of a large one into its descriptor, which
- * can be read even if another thread has just freed the object: any other pointer into it, and
- * a second free, is reported in all builds. An object before it that overflows looks like that,
- * too.
+ * The pointer p need not be a multiple of 16, so that it cannot be where a block begins, and free
+ * must find the block. The fast path of free cannot. So the pages of these objects have an owner
+ * that is no thread (LM_OWNER_OFFSET), and each free of such an object takes the slow path to this
+ * file, which finds the block by a division. These pages hold no other objects. Large objects are
+ * spans of their own; all their slices up to that of p are in the map.
+ *
+ * Cost: each call takes a lock that all threads share, and each object takes shift bytes more. A
+ * page goes back to the arena as soon as it is empty.
+ *
+ * The shift is written at the start of the block, or, for a large object, into the descriptor,
+ * which can be read even if another thread has just freed the object. So all builds report a second
+ * free, and a free of any other pointer into the block. They cannot tell these mistakes from an
+ * overflow of the object before the block, unless the build has checks.
+ * Invariant: a block that was ever used holds the shift of its last object, with FREED added once
+ * that object is freed.
  */
 #include "heap/core.h"
 
 #include <string.h>
 
+/* Bytes: smallest gap before an object, and smallest shift. */
 enum { GAP_LEAST = LOAM_DEBUG ? 16 : 0, SHIFT_LEAST = LM_OFFSET_FRONT + GAP_LEAST };
+/* The bit of a shift that says that the block, or object, is free. */
 #define FREED (~(UINT64_MAX >> 1))
 
-/* What lies at the start of a block. */
+/* The start of a block. */
 typedef struct front {
     lm_block_t link;
-    uint64_t shift; /* atomic; FREED is added while the block is free; with a sum (sum_of) */
+    /* Bytes from the block's start to its last object, with FREED added while the block is free,
+     * and a sum (sum_of) in checked builds. 0: the block was never used. Atomic. */
+    uint64_t shift;
 } front_t;
 
 LM_STATIC_ASSERT(sizeof(front_t) == LM_OFFSET_FRONT, "the least shift, in the smallest block");
 
-/* Its lists of partial and full pages are all that is used, under the lock. */
+/* The heap of all pages of these objects. Only its lists of partial and full pages are used, under
+ * the lock. */
 static lm_heap_t pages;
 static lm_lock_t lock;
 
@@ -46,8 +57,8 @@ char *lm_offset_start(const lm_page_t *page, const void *p) {
     return first + (at - at % page->block_bytes);
 }
 
-/* What was given for the block around p: its distance from the block's start. Relaxed: words by
- * themselves. */
+/* Returns the address of the word with the shift of the block around p. Relaxed accesses to the
+ * word are enough, because no other data depends on it. */
 static uint64_t *given_in(lm_page_t *page, const void *p) {
     if (page->kind != LM_KIND_PAGE) return &page->remote;
     return &((front_t *)(void *)lm_offset_start(page, p))->shift;
@@ -55,8 +66,9 @@ static uint64_t *given_in(lm_page_t *page, const void *p) {
 
 #define SUM_MASK ((uint64_t)0xffffffff << 31)
 
-/* Of a shift, with FREED or not: by which it is known whether it was overwritten, as it lies at the
- * start of the block, within the program's reach. */
+/* Returns the sum that stands beside a shift, with FREED or not, in checked builds. It shows that
+ * the program has not overwritten the word, which lies within its reach. Returns 0 in other builds,
+ * and for large objects. */
 static uint64_t sum_of(const lm_page_t *page, const void *p, uint64_t shift) {
 #if LM_GUARD_LINKS
     if (page->kind != LM_KIND_PAGE) return 0;
@@ -68,14 +80,14 @@ static uint64_t sum_of(const lm_page_t *page, const void *p, uint64_t shift) {
 #endif
 }
 
-/* shift, with FREED or not. */
+/* Writes the shift, with FREED or not, of the block around p. */
 static void give(lm_page_t *page, const void *p, uint64_t shift) {
     lm_store_relaxed(given_in(page, p), shift | sum_of(page, p, shift));
 }
 
 uint64_t lm_offset_given(const lm_page_t *page, const void *p) {
     uint64_t said = lm_load_relaxed(given_in((lm_page_t *)(uintptr_t)page, p));
-    if (said == 0 || page->kind != LM_KIND_PAGE) return said; /* 0: never given */
+    if (said == 0 || page->kind != LM_KIND_PAGE) return said; /* 0: the block was never used */
     uint64_t shift = said & ~SUM_MASK;
     return (shift | sum_of(page, p, shift)) == said ? shift : LM_OFFSET_OVERWRITTEN;
 }
@@ -105,8 +117,9 @@ const void *lm_offset_freed(const lm_page_t *page, const void *block) {
 }
 #endif
 
-/* ---- Taking ---- */
+/* ---- Allocating ---- */
 
+/* Takes a block of the page, which has a free or an untouched one. Lock held. */
 static lm_block_t *pop(lm_page_t *page) {
     if (page->free == NULL) {
         uint32_t before = page->carved;
@@ -121,6 +134,7 @@ static lm_block_t *pop(lm_page_t *page) {
     return block;
 }
 
+/* Returns a block of the class; NULL iff there is no memory. Lock not held. */
 static lm_block_t *attempt(unsigned size_class) {
     lm_lock_take(&lock);
     pages.token = LM_OWNER_OFFSET;
@@ -137,6 +151,8 @@ static lm_block_t *attempt(unsigned size_class) {
     return block;
 }
 
+/* Returns a block of the class, or NULL with errno ENOMEM. If memory has run out, frees memory that
+ * loam keeps, asks the program's handler, and tries again. No lock held. */
 static void *block_alloc(unsigned size_class) {
     lm_block_t *block = attempt(size_class);
     size_t bytes = lm_class_bytes(size_class);
@@ -147,14 +163,14 @@ static void *block_alloc(unsigned size_class) {
     return lm_no_memory();
 }
 
-/* Of a block that begins there; offset is less than align. */
+/* Returns the smallest shift for a block that begins at `start`. offset is less than align. */
 static size_t shift_at(uintptr_t start, size_t align, size_t offset) {
     return lm_align_up(start + SHIFT_LEAST + offset, align) - offset - start;
 }
 
-/* The smallest class of which every block will do, 0 iff there is none: one whose blocks are
- * aligned themselves, which have all the same shift, or one that is large enough wherever it
- * begins, at a multiple of 16. */
+/* Returns the smallest class of which every block can hold the object; 0 iff there is none. That is
+ * either a class whose blocks are multiples of align, so that their shifts are equal; or one whose
+ * blocks are large enough at any multiple of 16. */
 static unsigned class_for(size_t whole, size_t align, size_t offset) {
     size_t beyond = offset % (align < 16 ? align : 16);
     size_t loose = SHIFT_LEAST + align - (beyond == 0 ? 16 : beyond) + whole;
@@ -164,10 +180,12 @@ static unsigned class_for(size_t whole, size_t align, size_t offset) {
     return any == 0 || (aligned != 0 && aligned < any) ? aligned : any;
 }
 
+/* Returns the start of a span for the object, or NULL with errno ENOMEM. *zero: see
+ * lm_large_alloc. */
 static void *large_alloc(size_t whole, size_t align, size_t offset, bool *zero) {
     size_t shift = shift_at(0, align, offset);
-    void *start =
-        lm_large_open(NULL, shift + whole, align, zero); /* of no first-class heap: see its free */
+    /* The object belongs to no first-class heap, because its free does not look for one. */
+    void *start = lm_large_open(NULL, shift + whole, align, zero);
     if (start == NULL) return NULL;
     lm_page_t *page = lm_page_of(start);
     lm_store_relaxed(&page->owner, LM_OWNER_OFFSET);
@@ -180,7 +198,7 @@ void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero) {
         return lm_too_large_at(bytes, align);
     LM_METER(slow());
     offset &= align - 1;
-    /* At least one: p has to lie in its block. */
+    /* At least one byte, so that p lies in its block. */
     size_t whole = (bytes == 0 ? 1 : bytes) + LM_TRAILER;
     unsigned size_class = class_for(whole, align, offset);
     if (size_class != 0 && zero != NULL) *zero = false;
@@ -189,14 +207,16 @@ void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero) {
     if (start == NULL) return NULL;
     size_t shift = shift_at((uintptr_t)start, align, offset);
     give(lm_page_of(start), start, shift);
-    if (LM_SECURE) ((lm_block_t *)start)->next = NULL; /* for is_zeroed */
+    /* A block in use has no link: so checks/offset_gap.c finds that a shift was overwritten. */
+    if (LM_SECURE) ((lm_block_t *)start)->next = NULL;
     lm_gap_fill((char *)start, (char *)start + shift);
     if (size_class != 0) lm_bytes_mine(lm_class_bytes(size_class), 0);
     return (char *)start + shift;
 }
 
-/* ---- Giving back ---- */
+/* ---- Freeing ---- */
 
+/* Puts a block back on its page, and gives the page back if it is empty. Lock not held. */
 static void block_free(lm_page_t *page, lm_block_t *block) {
     lm_given_at(page, block);
     lm_lock_take(&lock);
@@ -206,18 +226,19 @@ static void block_free(lm_page_t *page, lm_block_t *block) {
     lm_lock_give(&lock);
 }
 
-/* It keeps its owner until it is used again: see retire in page.c. */
+/* The descriptor keeps its owner until its slices are used again, for the reason that page.c
+ * gives where a page is taken out of the map. */
 void lm_offset_unmap(lm_page_t *page, const void *p) {
     size_t shift = (size_t)((const char *)p - lm_span_start(page));
     lm_span_map(page, (shift >> LM_SLICE_SHIFT) + 1, &lm_nobody);
 }
 
-/* What was given for p's block, or that it is free, if its page has ended; 0 where no block was
- * ever made. Marks it as free if p was given. */
+/* Marks p's block as free if p is the object in it, which has that shift. Returns the shift that
+ * the block had before; shift | FREED if the page has gone; 0 if no block was carved there. */
 static uint64_t claim_block(lm_page_t *page, const void *p, uint64_t shift) {
     uint64_t said = shift | FREED;
     lm_lock_take(&lock);
-    /* Another thread's free of p, at this moment, may have been the last of the page. */
+    /* The page may be gone, if another thread freed p at this moment and p was its last object. */
     if (lm_page_of(p) == page && lm_is_offset(page)) {
         said = lm_offset_in_carved(page, p) ? lm_offset_given(page, p) : 0;
         if (said == shift) give(page, p, shift | FREED);

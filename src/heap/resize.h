@@ -1,6 +1,6 @@
 /* resize.h: large objects (large.c, clear.c), and what realloc and calloc decide (resize.c).
  *
- *   realloc ──> stays?  ──> the span grows in place? ──> its pages move? ──> a new object and a copy
+ *   realloc ──> stays? ──> the span grows in place? ──> its pages move? ──> a new object and a copy
  *
  * For the heap's files and its wings, by core.h.
  */

@@ -143,12 +143,12 @@ typedef struct LM_ALIGNED(64) lm_heap {
     unsigned rest;         /* atomic: number of collections by the worker since the owner ran */
     bool kept;             /* atomic: no thread owns it; current[] and head[] wait for the next */
     lm_page_t *coming;     /* pages taken from `notified` whose remote frees are not taken yet */
-    unsigned vacant;       /* largest number of empty pages that the heap keeps (page.c) */
+    unsigned vacant;       /* about the number of vacant pages: empty ones that stay (page.c) */
     unsigned tid;          /* the system's number of the owner; 0: unknown */
     uintptr_t stack_top;   /* of the owner's stack */
     struct lm_heap **self; /* address of the owner's lm_heap_self */
     size_t pages;          /* number of pages that the heap owns */
-    size_t trim_at;        /* with fewer pages the current ones are looked at, too */
+    size_t trim_at;        /* number of pages at which empty current and vacant ones go (page.c) */
     size_t slow;           /* number of slow paths that the owner has taken */
     size_t slow_seen;      /* the worker's note of `slow`: shows which threads rest */
     lm_node_t link;        /* in the registry of heaps */

@@ -4,8 +4,8 @@
  *   first malloc ──> active ──> kept, or retired ──> idle ──> the next thread's
  *                      │ sleeps ──> parked: the worker collects
  *
- * For the heap's files and its wings, by core.h. Invariant (lm_heap_check): every heap ever made is
- * in lm_registry, and is active, kept or idle.
+ * For the heap's files and its wings, by core.h. Invariant: every heap ever made is in lm_registry.
+ * A thread's heap is active or idle, or is being moved between the two. A kept heap is idle.
  */
 #ifndef LM_HEAP_THREAD_H
 #define LM_HEAP_THREAD_H
@@ -147,9 +147,12 @@ void lm_idle_collect_now(void);
  * lock held. */
 size_t lm_idle_progress(void);
 
-/* Before and after a walk of the heaps: in between the worker takes no pages from any heap. */
+/* Begins a walk of the heaps: lm_idle_collect_now and lm_idle_unkeep take no pages from any heap
+ * until lm_idle_let. It does not stop the worker: lm_purge_pause does. Registry's lock not held. */
 void lm_idle_hold(void);
+/* Ends the walk. */
 void lm_idle_let(void);
+/* In the child of a fork: only the calling thread's walks go on. */
 void lm_idle_after_fork(void);
 
 /* Takes what the heaps of ended threads were left with for the next threads, or for frees on their
