@@ -59,7 +59,7 @@ static bool hold_heaps(uint64_t until) {
 }
 
 /* Takes all locks, in the order of core.h. Returns false iff a lock is not free by the time
- * `until`, or the calling thread holds it. let_all must follow in any case. */
+ * `until`, or the calling thread holds it: the locks that it has taken must be given then. */
 static bool hold_all(uint64_t until) {
     /* If the lock is held, its holder may be in code of the program, and allocate there. */
     if (!lm_port_before_fork()) return false;
@@ -76,7 +76,7 @@ static bool hold_all(uint64_t until) {
            lm_span_fork_hold(until);
 }
 
-/* Gives all locks, or as many as hold_all has taken. */
+/* Gives all locks of a fork, or as many of them as the calling thread has taken. */
 static void let_all(void) {
     lm_span_fork_let();
     if (lm_sites_fork_lock() != NULL) lm_lock_let(lm_sites_fork_lock());
@@ -84,7 +84,7 @@ static void let_all(void) {
     lm_lock_let(lm_sampled_fork_lock());
     lm_lock_let(lm_offset_fork_lock());
     lm_transfer_let();
-    if (lm_lock_is_mine(&lm_registry_lock)) { /* otherwise hold_all took none of these locks */
+    if (lm_lock_is_mine(&lm_registry_lock)) { /* otherwise none of these locks was taken */
         lm_whole_let();
         FOR_EACH_HEAP(heap, node) lm_biased_let(&heap->lock);
     }

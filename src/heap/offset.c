@@ -34,7 +34,7 @@ enum { GAP_LEAST = LOAM_DEBUG ? 16 : 0, SHIFT_LEAST = LM_OFFSET_FRONT + GAP_LEAS
 typedef struct front {
     lm_block_t link;
     /* Bytes from the block's start to its last object, with FREED added while the block is free,
-     * and a sum (sum_of) in checked builds. 0: the block was never used. Atomic. */
+     * and a sum in checked builds. 0: the block was never used. Atomic. */
     uint64_t shift;
 } front_t;
 

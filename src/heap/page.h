@@ -63,7 +63,8 @@ void lm_page_retire(lm_page_t *page);
 /* Gives back a page that belongs to no heap and is in no list. rested: see lm_span_give. */
 void lm_page_discard(lm_page_t *page, bool rested);
 
-/* Releases current pages with no block outside. For the owner, or while the heap is parked. */
+/* Releases vacant pages, and current pages with no block in use. For the owner, or while the heap
+ * is parked. */
 void lm_page_trim(lm_heap_t *heap);
 
 /* ---- orphan.c ---- */

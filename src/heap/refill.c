@@ -22,7 +22,7 @@ enum {
     LOOK_FULL = 8,       /* largest number of full pages that one refill searches */
     LARGER_BYTES = 4096, /* largest number of bytes taken from a larger class at once */
     CUT_MOST = 2,        /* blocks cut from a long list: each may be a miss of every cache */
-    SKIP_MOST = 3,       /* largest number of refills between two searches (see searched) */
+    SKIP_MOST = 3,       /* largest number of refills from one search to the next */
 };
 
 void *lm_no_memory(void) {

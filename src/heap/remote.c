@@ -117,7 +117,8 @@ static void put_own(lm_heap_t *heap, const chain_t *chain, bool back) {
     if (page->live == 0 && page->place == LM_AT_PARTIAL) lm_page_release(heap, page);
 }
 
-/* Hands a chain over to its page. heap, back: as for sort_and_send. */
+/* Hands a chain over to its page. heap: the heap that may own the page, with its lock held; NULL:
+ * no heap owns it. back: the blocks were counted as handed out. */
 static void send(lm_heap_t *heap, const chain_t *chain, bool back) {
     /* The heap is compared as well, because a branch of this thread has the same token, but another
      * lock. Relaxed: if the word is the heap's token, this thread or one before it under the heap's

@@ -81,8 +81,8 @@ void lm_remote_drain_some(lm_heap_t *heap);
 
 /* ---- transfer.c ---- */
 
-/* Leaves the list for other threads. Returns false iff the cache is full; the list is as it was
- * then. No lock held. */
+/* Leaves the list for other threads. Returns false, and changes nothing, iff the cache is full or
+ * no worker can run. No lock held. */
 bool lm_transfer_put(unsigned size_class, lm_foreign_t *foreign);
 
 /* Number of lists of each class; atomic; changed under the class's lock. */

@@ -34,7 +34,8 @@ size_t lm_good_size(size_t bytes) {
 }
 
 #if !LM_SECURE /* whose blocks are zero as they are */
-/* cleared where the list of the class is empty, or the build has trailers. */
+/* Allocates `bytes` zero bytes, or a block that is zero up to its usable size if `all`, where the
+ * list of the class is empty or the build has trailers. */
 static LM_NOINLINE void *cleared_slow(size_t bytes, bool all) {
     void *p = lm_block_alloc(bytes + LM_TRAILER);
     if (LM_UNLIKELY(p == NULL)) return NULL;
@@ -161,7 +162,9 @@ void *lm_zalloc_aligned_offset(size_t bytes, size_t align, size_t offset) {
     return lm_mark(p, bytes);
 }
 
-/* Resizes p so that (result + offset) % align == 0. into, fresh and the result: see resize. */
+/* Resizes p so that (result + offset) % align == 0. A copy goes into the first-class heap `into`,
+ * or, if that is NULL, to where the thread's malloc allocates. Returns the object, or NULL with
+ * errno ENOMEM. fresh: see lm_large_resize_fresh. No lock held. */
 static void *realloc_aligned(void *p, size_t bytes, size_t align, size_t offset,
                              struct loam_heap *into, size_t *fresh);
 
@@ -262,7 +265,7 @@ void *lm_whole_realloc(struct loam_heap *whole, void *p, size_t bytes) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     if (LM_GUARD_LINKS && !lm_whole_serves(whole)) return NULL;
     if (stays(page, p, bytes)) return lm_mark(p, bytes);
-    /* The heap is checked here, because resize takes NULL for the heap of malloc. */
+    /* The heap is checked here, because NULL stands for the heap of malloc in the call. */
     return LM_LIKELY(lm_whole_serves(whole)) ? resize(page, p, bytes, whole, NULL) : NULL;
 }
 
@@ -281,8 +284,9 @@ static bool fit(lm_page_t *page, const void *p, size_t whole, size_t *fresh) {
     return true;
 }
 
-/* fit for lm_expand, which may not move p. In builds for tools, fit does nothing with large
- * objects, so that realloc moves them and the tool sees uses of the old place. */
+/* Resizes p in place for lm_expand, large objects in builds for tools as well. There realloc moves
+ * all large objects, so that the tool sees uses of the old place. Returns false, and changes
+ * nothing, iff that is not possible. */
 static bool expands(lm_page_t *page, const void *p, size_t whole) {
 #if LM_TOOLS
     if (page->kind == LM_KIND_LARGE) {
@@ -348,7 +352,9 @@ void *lm_whole_realloc_aligned(struct loam_heap *whole, void *p, size_t bytes, s
     return lm_whole_serves(whole) ? realloc_aligned(p, bytes, align, 0, whole, NULL) : NULL;
 }
 
-/* Resizes p, with no alignment beyond that of malloc. into, fresh and the result: see resize. */
+/* Resizes p, with no alignment beyond that of malloc. A copy goes into the first-class heap `into`,
+ * or, if that is NULL, to where the thread's malloc allocates. Returns the object, or NULL with
+ * errno ENOMEM. fresh: see lm_large_resize_fresh. No lock held. */
 static void *realloc_fresh(lm_page_t *page, void *p, size_t bytes, struct loam_heap *into,
                            size_t *fresh) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);

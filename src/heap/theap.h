@@ -29,8 +29,8 @@ typedef struct lm_foreign {
     lm_block_t *first;
     uint16_t room;       /* number of blocks that may still join the list */
     uint16_t granted;    /* room plus the number of blocks on the list */
-    uint8_t shared;      /* number of blocks that the list borrowed from the common heap */
-    uint8_t skip, pause; /* number of refills before used memory is searched for again */
+    uint8_t shared;      /* number of blocks that the heap borrowed from the common heap */
+    uint8_t skip, pause; /* refills left, and in all, from one search for used blocks to the next */
 } lm_foreign_t;
 
 /* Which blocks the list head[c] of a size class holds. */
@@ -140,7 +140,7 @@ typedef struct LM_ALIGNED(64) lm_heap {
     bool active;           /* atomic: a thread owns the heap */
     uint32_t left_behind;  /* number of pages on which the worker found remote frees */
     bool parked;           /* atomic: the owner slept, and the worker cleared `*self` */
-    unsigned rest;         /* atomic: number of collections by the worker since the owner ran */
+    unsigned rest;         /* atomic: number of the worker's collections while parked, or while kept */
     bool kept;             /* atomic: no thread owns it; current[] and head[] wait for the next */
     lm_page_t *coming;     /* pages taken from `notified` whose remote frees are not taken yet */
     unsigned vacant;       /* about the number of vacant pages: empty ones that stay (page.c) */

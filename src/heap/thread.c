@@ -30,7 +30,7 @@ LM_TLS lm_heap_t *lm_heap_self = &lm_heap_empty;
  * parked. NULL before the first allocation; `ended` once the thread has ended. All of loam takes
  * only a few words of static TLS, because libraries that are opened late find little of it. */
 static LM_TLS lm_heap_t *mine;
-static LM_TLS unsigned end_calls; /* number of calls of heap_ended in this thread */
+static LM_TLS unsigned end_calls; /* number of calls of the exit hook in this thread */
 static lm_heap_t *const ended = &lm_heap_empty;
 
 lm_heap_t lm_heap_empty = {.fheap.last_fheap = LM_NO_FHEAP};
