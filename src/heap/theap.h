@@ -140,7 +140,7 @@ typedef struct LM_ALIGNED(64) lm_heap {
     bool active;           /* atomic: a thread owns the heap */
     uint32_t left_behind;  /* number of pages on which the worker found remote frees */
     bool parked;           /* atomic: the owner slept, and the worker cleared `*self` */
-    unsigned rest;         /* atomic: number of the worker's collections while parked, or while kept */
+    unsigned rest;         /* atomic: number of the worker's visits while parked, or while kept */
     bool kept;             /* atomic: no thread owns it; current[] and head[] wait for the next */
     lm_page_t *coming;     /* pages taken from `notified` whose remote frees are not taken yet */
     unsigned vacant;       /* about the number of vacant pages: empty ones that stay (page.c) */

@@ -1,5 +1,6 @@
-/* arena_reserved_test.cc: arenas that serve everybody, and memory that is reserved: who is served
- * first, what a move leaves, what is purged, what is refused. arena_test.cc has the rest.
+/* arena_reserved_test.cc: arenas that serve all of malloc, and reserved memory: which memory is
+ * used first, what a move leaves, what is purged, what is refused. arena_test.cc tests other
+ * arenas.
  */
 #include "arena_unit.h"
 #include "bytes.h"

@@ -1,8 +1,9 @@
-/* arena_test.cc: arenas over memory of the user and of the system: bounds, heaps in them, all that
- * takes pointers.
+/* arena_test.cc: arenas over memory of the program and of the system: bounds, heaps in them, and
+ * all functions that take pointers.
  *
- * As in whole_test.cc, the worker is allowed but paused. Ranges lie in a mapping of the test's own,
- * which is filled with a pattern: what loam must not touch, it is found not to have touched.
+ * The worker is allowed but paused, and a test calls lm_idle_collect itself. Ranges lie in a
+ * mapping of the test's own, which is filled with a pattern, so that a write to memory outside the
+ * range shows.
  */
 #include "arena_unit.h"
 #include "bytes.h"

@@ -1,7 +1,7 @@
-/* arena_unit.h: what the tests of arenas share: a mapping, an arena in it, a heap in that.
+/* arena_unit.h: what the tests of arenas share: a mapping, an arena in it, a heap in the arena.
  *
- * As in whole_test.cc, the worker is allowed but paused. The mapping is the test's own: what loam
- * must not touch of it can be looked at.
+ * The worker is allowed but paused, and a test calls lm_idle_collect itself. The mapping is the
+ * test's own, so that the test can check that loam has not touched the rest of it.
  */
 #ifndef LOAM_TESTS_UNIT_ARENA_UNIT_H
 #define LOAM_TESTS_UNIT_ARENA_UNIT_H

@@ -1,4 +1,5 @@
-/* ask_test.cc: once questions are forbidden and have been waited for, no thread asks any more. */
+/* ask_test.cc: once questions to the system are forbidden, and the last ones have been waited for,
+ * no thread asks any more. */
 #include <gtest/gtest.h>
 
 extern "C" {

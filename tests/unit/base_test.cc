@@ -1,4 +1,4 @@
-/* base_test.cc: bits, lists and the line formatter, against the obvious way to do the same.
+/* base_test.cc: bits, lists and the line formatter, each compared with a plain implementation.
  *
  * The formatter's lines are caught by a pipe in place of standard error.
  */

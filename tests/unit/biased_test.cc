@@ -1,8 +1,8 @@
-/* biased_test.cc: the lock that its owner takes by a plain store, with the system's barrier and
- * without.
+/* biased_test.cc: the lock that its owner takes by a plain store, with and without the system's
+ * barrier.
  *
- * Every order of its steps is in tests/protocol/biased.pml; here it runs on a processor. The last
- * tests take the barrier away for good, which is why they are last.
+ * tests/protocol/biased.pml checks every order of the lock's steps; here the lock runs on a
+ * processor. The last tests take the barrier away for good, so they must stay last.
  */
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-/* borrow_test.cc: what a class without freed blocks takes from others: a freed block of a class
- * that is not much larger comes before memory that has never been used.
+/* borrow_test.cc: a class without freed blocks takes a freed block of a class that is not much
+ * larger before it takes memory that has never been used.
  */
 #include "heap_unit.h"
 

@@ -1,6 +1,6 @@
-/* cgroup_test.cc: which control groups limit this process and how full they are: over trees of
- * files as the kernel writes them, over files that are broken or missing, and over a real group
- * where the test may make one. */
+/* cgroup_test.cc: which control groups limit this process, and how full they are. The tests use
+ * trees of files as the kernel writes them, files that are broken or missing, and a real group if
+ * the test may make one. */
 #include <gtest/gtest.h>
 #include <loam/limits.h>
 #include <loam/malloc.h>

@@ -1,5 +1,5 @@
-/* clear_test.cc: a large object is made zero, and what of it is hardly in memory is not brought
- * there. */
+/* clear_test.cc: a large object is made zero, and parts of which little is resident do not become
+ * resident. */
 #include "bytes.h"
 #include "heap_unit.h"
 #include "own_mapping.h"

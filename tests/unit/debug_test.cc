@@ -1,6 +1,7 @@
-/* debug_test.cc: what the debug build finds beyond tests/misuse, which runs whole programs: every
- * byte of a freed block, large objects that wait, pages that go back, call sites and the list of
- * what is in use. Reports are read, and the program goes on (LOAM_ON_ERROR=ignore). */
+/* debug_test.cc: mistakes that the debug build finds, beyond those that tests/misuse makes in whole
+ * programs: a write to any byte of a freed block, large objects that wait, pages that go back, call
+ * sites, and the list of objects in use. The tests read the reports, and the program goes on
+ * (LOAM_ON_ERROR=ignore). */
 #include "stderr_of.h"
 
 #include <gtest/gtest.h>

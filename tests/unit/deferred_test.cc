@@ -1,5 +1,6 @@
-/* deferred_test.cc: the program's deferred free and heartbeats: when it is called, how often, with
- * which number, and what it may do. At the end of memory: tests/faulty/limits_test.cc. */
+/* deferred_test.cc: the program's deferred free and heartbeats: when the deferred free is called,
+ * how often, with which number, and what it may do. tests/faulty/limits_test.cc tests it at the end
+ * of memory. */
 #include <gtest/gtest.h>
 #include <loam/loam.h>
 

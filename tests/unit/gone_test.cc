@@ -1,4 +1,4 @@
-/* gone_test.cc: free spans whose addresses the system has back. */
+/* gone_test.cc: free spans whose addresses were given back to the system. */
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-/* group_test.cc: memory of objects of different sizes is apart in the secure build. */
+/* group_test.cc: the secure build keeps objects of different sizes in separate memory. */
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-/* guard_test.cc: pages of blocks of the secure build end in a guard, where the system has such. */
+/* guard_test.cc: pages of blocks of the secure build end in a guard, if the system has guards. */
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
-/* handlers_test.cc: what a program takes of loam's lines, reports and refusals: what it is told,
- * under which rules, and what happens without it. The end of memory itself is in tests/faulty and
- * tests/libc. */
+/* handlers_test.cc: the handlers that a program registers for loam's lines, reports and refusals:
+ * what they receive, under which rules they are called, and what happens without them. The tests of
+ * the end of memory are in tests/faulty and tests/libc. */
 #include "stderr_of.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
-/* heap_test.cc: the life of a page in its heap, and what is built on blocks. One thread at a time.
+/* heap_test.cc: the life of a page in its heap, and the functions that build on blocks. One thread
+ * runs at a time.
  *
- * What others free is in remote_test.cc, pages without an owner in orphan_test.cc.
+ * remote_test.cc tests remote frees, orphan_test.cc tests pages without an owner.
  */
 #include "heap_unit.h"
 

@@ -1,9 +1,9 @@
 /* heap_unit.h: what the tests of the heap's parts share.
  *
- * Each body runs in a thread of its own, so that it starts with a heap without pages, and with the
- * worker forbidden: nobody parks a heap or takes in what others freed while a test counts blocks.
- * Blocks are taken below what debug builds put around them (lm_block_alloc), so that sizes are
- * exact everywhere.
+ * Each body runs in a thread of its own, so that it starts with a heap without pages. The worker is
+ * forbidden, so that it does not park a heap or take in remote frees while a test counts blocks.
+ * Blocks are allocated by lm_block_alloc, without the trailers and fences of debug builds, so that
+ * sizes are exact in every build.
  */
 #ifndef LOAM_TESTS_UNIT_HEAP_UNIT_H
 #define LOAM_TESTS_UNIT_HEAP_UNIT_H

@@ -1,6 +1,6 @@
-/* huge_large_test.cc: large objects that will be filled are marked for huge pages, for as long as
- * they are there. What the system makes of it is its own business: the marks are read from its list
- * of mappings.
+/* huge_large_test.cc: large objects that will be filled are marked for huge pages for as long as
+ * they are in use. Whether the system then uses huge pages is not tested: the tests read the marks
+ * from its list of mappings.
  */
 #include "heap_unit.h"
 

@@ -1,7 +1,7 @@
-/* huge_test.cc: memory that is backed by huge pages because enough blocks are there to fill them.
+/* huge_test.cc: memory that loam backs by huge pages because there are enough blocks to fill them.
  *
- * Whether the system has huge pages at hand is its own business: here it is counted what loam asks
- * for. Nobody but us touches the arena.
+ * Whether the system has huge pages is not tested: the tests count what loam requests. No other
+ * thread uses the arena.
  */
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-/* inside_test.cc: checks/inside.c and api/room.c: room from any pointer, and copies that are
- * stopped. */
+/* inside_test.cc: the bytes from any pointer to the end of its object (checks/inside.c,
+ * api/room.c), and copies that are stopped at that end. */
 #include "loam/malloc.h"
 #include "loam/sampling.h"
 #include "unit/heap_unit.h"

@@ -1,7 +1,7 @@
-/* kept_test.cc: what a thread leaves ready for the next one, and who else may take it.
+/* kept_test.cc: the pages that an ended thread leaves ready for the next thread, and who takes them
+ * if no thread comes.
  *
- * As in transfer_test.cc, the worker is allowed but paused, and the test calls lm_idle_collect
- * itself.
+ * The worker is allowed but paused, and the test calls lm_idle_collect itself.
  */
 #include "heap_unit.h"
 

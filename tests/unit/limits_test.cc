@@ -1,6 +1,6 @@
-/* limits_test.cc: the process's soft and hard limit: what is counted, what is refused, who is told
- * and how often; and the options that say the same. Each case that allocates is a process of its
- * own: what is held is the process's. */
+/* limits_test.cc: the soft and the hard limit of the process: what counts as held, what is refused,
+ * how often the handler is called; and the options that set the limits. Each case that allocates is
+ * a process of its own, because the limits are for all memory that the process holds. */
 #include "own_mapping.h"
 #include "sleepers.h"
 #include "stderr_of.h"

@@ -1,8 +1,8 @@
-/* option_sources_test.cc: which source of an option counts, and which one messages name: each
- * option and each other name for it, by generated sets of sources; limits that contradict each
- * other; no environment; shares of the memory.
+/* option_sources_test.cc: which source of an option counts, and which source messages name: for
+ * each option and each of its other names, over generated sets of sources; limits that contradict
+ * each other; no environment; limits as shares of the memory.
  *
- * The seed of what is generated is in each failure's trace.
+ * The trace of each failure has the seed of the generated sources.
  */
 #include "stderr_of.h"
 

@@ -1,5 +1,5 @@
-/* options_test.cc: options as text, from a program's string, the environment and calls: what they
- * set, and the one line for what is not understood. */
+/* options_test.cc: options as text, from a string of the program, the environment and calls: what
+ * they set, and the one line that loam prints for an option that it does not understand. */
 #include "stderr_of.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 /* orphan_test.cc: pages whose thread has ended, and the heap of threads that go on after their end.
  *
- * Threads run one after the other, so that who owns a page is known at every step.
+ * Threads run one after the other, so that the owner of each page is known at every step.
  */
 #include "heap_unit.h"
 

@@ -1,4 +1,4 @@
-/* own_mapping.h: memory of a test's own, for arenas over it. */
+/* own_mapping.h: a mapping that a test makes, for arenas over it. */
 #ifndef LOAM_TESTS_UNIT_OWN_MAPPING_H
 #define LOAM_TESTS_UNIT_OWN_MAPPING_H
 

@@ -1,6 +1,6 @@
-/* page_fault_test.cc: new memory costs one page fault a page. Who reads a page before he writes to
- * it pays for two, the first for a page of zeros, the second for his own; and the secure build
- * looks at blocks before it gives them out. */
+/* page_fault_test.cc: new memory costs one page fault for each page. A thread that reads a page
+ * before it writes to it pays for two faults: one for a page of zeros, one for a page of its own.
+ * The secure build looks at blocks before it hands them out, and must not pay twice. */
 #include <gtest/gtest.h>
 
 #include <sys/resource.h>

@@ -1,8 +1,9 @@
-/* purge_test.cc: when dirty memory goes back: after the delay, by the worker, or in who frees.
+/* purge_test.cc: when dirty memory goes back to the system: after the purge delay, by the worker or
+ * by a thread that frees.
  *
- * Times are waited for with a generous end, and only lower bounds are exact: a busy machine may be
- * late but must not be early. Refusals by the system are in tests/faulty/, many threads in
- * tests/stress/.
+ * The tests wait generously, and only lower bounds of times are exact: a busy machine may be late,
+ * but loam must not be early. tests/faulty/ tests refusals by the system, tests/stress/ many
+ * threads.
  */
 #include <gtest/gtest.h>
 

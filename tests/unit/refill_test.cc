@@ -1,5 +1,5 @@
-/* refill_test.cc: where malloc looks before it takes memory anew: larger classes, and, in a process
- * of many threads, the common heap. What comes from other threads' frees is in remote_test.cc.
+/* refill_test.cc: where malloc looks before it takes new memory: larger classes, and, in a process
+ * with many threads, the common heap. remote_test.cc tests blocks that other threads freed.
  */
 #include "heap_unit.h"
 

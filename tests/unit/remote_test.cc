@@ -1,9 +1,9 @@
-/* remote_test.cc: blocks freed by a thread that does not own their page: the lists that wait there,
- * and how they get home.
+/* remote_test.cc: blocks freed by a thread that does not own their page: the lists on which they
+ * wait, and how they return to their pages.
  *
- * The owner waits while the other thread runs, so that every count is exact; the other thread's end
- * sends home what it holds. No worker, so no transfer cache: that is in transfer_test.cc.
- * Interleavings are the business of tests/stress/ and tests/protocol/.
+ * The owner waits while the other thread runs, so that every count is exact. The other thread's end
+ * returns the blocks that it holds. There is no worker, and so no transfer cache, which
+ * transfer_test.cc tests. Interleavings are tested in tests/stress/ and tests/protocol/.
  */
 #include "heap_unit.h"
 

@@ -1,5 +1,5 @@
-/* sampling_test.cc: sampled objects, as malloc's and realloc's callers see them; how many there
- * are, and where. */
+/* sampling_test.cc: sampled objects as callers of malloc and realloc see them, their number, and
+ * their addresses. */
 #include "heap_unit.h"
 
 #include <loam/loam.h>

@@ -1,5 +1,5 @@
-/* secure_large_test.cc: large objects of the secure build: guards, canaries, what is cleared, when
- * they come back. */
+/* secure_large_test.cc: large objects of the secure build: guards, canaries, which memory is
+ * cleared, and when freed objects are used again. */
 #include <gtest/gtest.h>
 
 #include <csignal>

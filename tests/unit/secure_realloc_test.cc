@@ -1,4 +1,4 @@
-/* secure_realloc_test.cc: realloc of small blocks of the secure build keeps what it promises of
+/* secure_realloc_test.cc: realloc of small blocks in the secure build gives the guarantees of
  * malloc and free. */
 #include "heap_unit.h"
 

@@ -1,5 +1,5 @@
-/* secure_test.cc: blocks of the secure build: each byte that a freed one had is wiped, and watched
- * until it is used. */
+/* secure_test.cc: blocks of the secure build: free wipes every byte of a block, and malloc checks
+ * before the next use that it is still wiped. */
 #include "heap_unit.h"
 #include "loam/handlers.h"
 

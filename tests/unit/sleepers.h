@@ -1,5 +1,5 @@
-/* sleepers.h: threads of a test that wait to be told what to do, and whether the worker can see
- * that they wait. */
+/* sleepers.h: threads of a test that sleep until they get something to do; and a check whether the
+ * worker can see that they sleep. */
 #ifndef LOAM_TESTS_UNIT_SLEEPERS_H
 #define LOAM_TESTS_UNIT_SLEEPERS_H
 

@@ -1,8 +1,8 @@
 /* span_test.cc: spans of slices: taken, given back, merged, aligned, resized, moved, checked.
  *
- * Expectations about free memory are made relative to a clean state: everything purged, no worker.
- * The random programs keep a list of what they own and let lm_span_check walk the arena as they go.
- * What happens when the system refuses is in tests/faulty/.
+ * Expectations about free memory are relative to a clean state: everything is purged, and there is
+ * no worker. The random programs keep a list of the spans that they own, and let lm_span_check walk
+ * the arena as they go. tests/faulty/ tests refusals by the system.
  */
 #include "faulty/child.h"
 

@@ -1,8 +1,8 @@
-/* stats_test.cc: the numbers of loam/stats.h: exact where they are promised to be, bounds where
- * not.
+/* stats_test.cc: the numbers of loam/stats.h: they are exact where the header says so, and bounds
+ * elsewhere.
  *
- * Blocks are taken as in heap_unit.h, below what debug builds put around them, in threads of their
- * own.
+ * Each test runs in a thread of its own and allocates by lm_block_alloc, without the trailers and
+ * fences of debug builds.
  */
 #include "whole_unit.h"
 

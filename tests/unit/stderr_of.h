@@ -1,4 +1,4 @@
-/* stderr_of.h: what a piece of code writes to standard error, by a pipe in its place.
+/* stderr_of.h: the text that a piece of code writes to standard error, caught by a pipe.
  *
  * A pipe holds 64 KiB: code that writes more would hang.
  */

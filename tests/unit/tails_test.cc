@@ -1,7 +1,7 @@
 /* tails_test.cc: the unused end of a large object goes back to the system after the purge delay.
  *
- * No worker runs: each test moves its clock on and purges in its place, so that no test depends on
- * time. What is resident is asked of the system.
+ * No worker runs. Each test moves its clock on and purges in the worker's place, so that no test
+ * depends on time. The tests ask the system which memory is resident.
  */
 #include "heap_unit.h"
 

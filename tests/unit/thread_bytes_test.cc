@@ -1,8 +1,9 @@
-/* thread_bytes_test.cc: loam_thread_bytes against a count made beside it, over random programs.
+/* thread_bytes_test.cc: loam_thread_bytes compared with a count of the test's own, over random
+ * programs.
  *
  * Threads allocate, resize and free objects of all kinds, hand them to one another, sleep until the
- * worker collects from them, and end first-class heaps. The numbers must be exact, to the byte of
- * the blocks, each time they are asked for. Vectors here are the C library's: this program's malloc
+ * worker collects from them, and end first-class heaps. The numbers must be exact at each call, to
+ * the byte of the blocks. Vectors of the tests are the C library's, because this program's malloc
  * is not loam.
  */
 #include "effort.h"

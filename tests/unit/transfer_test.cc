@@ -1,7 +1,8 @@
-/* transfer_test.cc: full lists of blocks go from thread to thread, and home when nobody wants them.
+/* transfer_test.cc: full lists of blocks go from thread to thread, and to their pages if no thread
+ * wants them.
  *
- * The worker is allowed here but paused, so that its ticks are what the test says they are: the
- * test calls lm_idle_collect itself, while the threads wait in a call of the system.
+ * The worker is allowed but paused, so that the test decides when a tick is: it calls
+ * lm_idle_collect itself while the threads wait in a system call.
  */
 #include "sleepers.h"
 

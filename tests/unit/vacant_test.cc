@@ -1,6 +1,6 @@
-/* vacant_test.cc: of blocks that are few in a page, an empty page a class stays with its heap, so
- * that it is not given back and taken again with every few blocks; and it goes when there is reason
- * to.
+/* vacant_test.cc: in classes with few blocks in a page, one empty page of each class stays in its
+ * heap, so that it is not given back and taken again with every few blocks. It goes when the heap
+ * shrinks or its thread sleeps.
  */
 #include "sleepers.h"
 #include "whole_unit.h"

@@ -1,9 +1,9 @@
-/* verify_test.cc: loam_heaps_check finds what mistakes of the program have left, says where, and
- * finds nothing else; loam_collect_bytes gives back about what it is asked for.
+/* verify_test.cc: loam_heaps_check finds the traces of a program's mistakes, says where they are,
+ * and reports nothing else; loam_collect_bytes gives back about the requested number of bytes.
  *
- * A mistake is made in a child process, with an object of some size among others, of this thread or
- * of one that has ended. The report must name the object, or, of damage between two objects, one of
- * the two.
+ * Each mistake is made in a child process, with an object of some size among others, of this thread
+ * or of a thread that has ended. The report must name the object, or, if the damage lies between
+ * two objects, either of them.
  */
 #include "effort.h"
 #include "loam/heap.h"

@@ -1,4 +1,4 @@
-/* whole_end_test.cc: first-class heaps: how they end, their limits, walks over them
+/* whole_end_test.cc: first-class heaps: their end, their limits, and walks over them
  * (loam/heap.h). */
 #include "stderr_of.h"
 #include "whole_unit.h"

@@ -1,5 +1,5 @@
-/* whole_others_test.cc: first-class heaps beside what else goes on: objects that come from
- * elsewhere, chunks of regions, threads that use heaps by name alone, walks while memory is
+/* whole_others_test.cc: first-class heaps together with other features: objects that come from
+ * elsewhere, chunks of regions, threads that use a heap only by its handle, walks while memory is
  * short. */
 #include "sleepers.h"
 #include "whole_unit.h"

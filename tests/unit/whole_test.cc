@@ -1,7 +1,7 @@
-/* whole_test.cc: first-class heaps: objects, branches of threads, the thread's default, fork
+/* whole_test.cc: first-class heaps: objects, branches of threads, the thread's default heap, fork
  * (loam/heap.h).
  *
- * As in kept_test.cc, the worker is allowed but paused, and a test calls lm_idle_collect itself.
+ * The worker is allowed but paused, and a test calls lm_idle_collect itself.
  */
 #include "bytes.h"
 #include "sleepers.h"

@@ -1,5 +1,5 @@
-/* whole_unit.h: what the tests of first-class heaps share: one heap, objects in it, numbers of
- * it. */
+/* whole_unit.h: what the tests of first-class heaps share: a heap, objects in it, and its
+ * numbers. */
 #ifndef LOAM_TESTS_UNIT_WHOLE_UNIT_H
 #define LOAM_TESTS_UNIT_WHOLE_UNIT_H
 
