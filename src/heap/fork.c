@@ -1,7 +1,7 @@
 /* fork.c: what a fork does to the heaps of the process that forks, and to those of the child.
  *
  *   before, one thread       no lock is taken, and signal handlers may fork (decision 0029)
- *   before, several threads  the forking thread holds every lock, in the order of core.h, until the
+ *   before, several threads  the forking thread holds every lock, in the order of locks.c, until the
  *                            fork is done. A thread that the fork waits for meanwhile passes the
  *                            locks (os/lock.h)
  *   before, in a handler     if a signal handler forks that has interrupted its own thread in the
@@ -34,64 +34,7 @@ static bool forks_alone;
 /* A fork asks this before it takes any lock: it could wait for other threads, and these for a lock
  * that the calling thread holds below the handler. If the fork comes to that lock itself,
  * lm_lock_hold finds that the calling thread holds it. */
-bool lm_heap_is_inside(void) {
-    const lm_heap_t *mine = lm_heap_mine();
-    return lm_fork_passes() || (mine != NULL && !lm_biased_outside(&mine->lock)) ||
-           lm_lock_is_mine(&lm_registry_lock) || lm_lock_is_mine(&lm_common_lock) ||
-           lm_transfer_is_mine() || lm_lock_is_mine(lm_offset_fork_lock()) ||
-           lm_lock_is_mine(lm_sampled_fork_lock()) || lm_lock_is_mine(lm_orphan_fork_lock()) ||
-           (lm_sites_fork_lock() != NULL && lm_lock_is_mine(lm_sites_fork_lock())) ||
-           lm_span_fork_is_mine();
-}
-
-/* Takes the locks of all heaps. Returns false iff a lock is not free by the time `until`, or the
- * calling thread holds it. Registry's lock held. */
-static bool hold_heaps(uint64_t until) {
-    FOR_EACH_HEAP(heap, node) lm_biased_ask(&heap->lock);
-    lm_biased_settle();
-    FOR_EACH_HEAP(heap, node) {
-        /* Relaxed: a thread that makes the heap its own at this moment has no lock yet. */
-        bool own =
-            lm_heap_plain_token(heap) == lm_thread_token() && !lm_biased_outside(&heap->lock);
-        if (own || !lm_biased_wait_until(&heap->lock, until)) return false;
-    }
-    return true;
-}
-
-/* Takes all locks, in the order of core.h. Returns false iff a lock is not free by the time
- * `until`, or the calling thread holds it: the locks that it has taken must be given then. */
-static bool hold_all(uint64_t until) {
-    /* If the lock is held, its holder may be in code of the program, and allocate there. */
-    if (!lm_port_before_fork()) return false;
-    if (!lm_lock_hold(&lm_registry_lock, until)) return false;
-    /* The common heap's lock comes before the heap: a thread that holds it may wait for the heap's
-     * own lock. The lock for ended threads of each first-class heap comes here for that reason,
-     * too. */
-    if (!lm_lock_hold(&lm_common_lock, until) || !lm_whole_hold_late(until)) return false;
-    return hold_heaps(until) && lm_whole_hold(until) && lm_transfer_hold(until) &&
-           lm_lock_hold(lm_offset_fork_lock(), until) &&
-           lm_lock_hold(lm_sampled_fork_lock(), until) &&
-           lm_lock_hold(lm_orphan_fork_lock(), until) &&
-           (lm_sites_fork_lock() == NULL || lm_lock_hold(lm_sites_fork_lock(), until)) &&
-           lm_span_fork_hold(until);
-}
-
-/* Gives all locks of a fork, or as many of them as the calling thread has taken. */
-static void let_all(void) {
-    lm_span_fork_let();
-    if (lm_sites_fork_lock() != NULL) lm_lock_let(lm_sites_fork_lock());
-    lm_lock_let(lm_orphan_fork_lock());
-    lm_lock_let(lm_sampled_fork_lock());
-    lm_lock_let(lm_offset_fork_lock());
-    lm_transfer_let();
-    if (lm_lock_is_mine(&lm_registry_lock)) { /* otherwise none of these locks was taken */
-        lm_whole_let();
-        FOR_EACH_HEAP(heap, node) lm_biased_let(&heap->lock);
-    }
-    lm_lock_let(&lm_common_lock);
-    lm_lock_let(&lm_registry_lock);
-    lm_port_after_fork(false);
-}
+bool lm_heap_is_inside(void) { return lm_fork_passes() || lm_locks_any_is_mine(); }
 
 static void before_fork(void) {
     forks_alone = lm_purge_alone();

@@ -109,6 +109,7 @@ LM_COLD void lm_unseen_end_some(void) {
 }
 
 void lm_unseen_after_fork(lm_heap_t *own_heap) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     lm_store_relaxed(&lm_unseen, NULL); /* relaxed: the process has one thread */
     if (own_heap == NULL) return;
     own_heap->tid = lm_purge_allowed() ? lm_port_thread_id() : 0;
