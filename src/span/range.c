@@ -232,7 +232,6 @@ void lm_range_give(lm_page_t *span) {
 }
 
 bool lm_range_extend(lm_page_t *span, size_t slices) {
-    LM_ASSERT(lm_lock_held(&lm_space.lock));
     struct loam_arena *range = range_of(span);
     size_t first = index_of(range, span), end = first + span->slices, want = first + slices;
     lm_lock_take(&lm_space.lock);
@@ -252,7 +251,6 @@ bool lm_range_extend(lm_page_t *span, size_t slices) {
 }
 
 void lm_range_shrink(lm_page_t *span, size_t slices) {
-    LM_ASSERT(lm_lock_held(&lm_space.lock));
     struct loam_arena *range = range_of(span);
     size_t first = index_of(range, span), cut = span->slices - slices;
     if (cut == 0) return;

@@ -193,10 +193,14 @@ TEST_F(Purge, WhatHadToBeTakenAnewWaitsTwiceAsLong) {
 }
 
 TEST_F(Purge, WhatIsTakenAnewCountsAtMostAsMuchAsWasPurged) {
+    lm_lock_take(&lm_space.lock);
     lm_purge_retaken(1000);
+    lm_lock_give(&lm_space.lock);
     EXPECT_EQ(0u, lm_space.retaken_lately);
     lm_space.purged_lately = 10;
+    lm_lock_take(&lm_space.lock);
     lm_purge_retaken(1000);
+    lm_lock_give(&lm_space.lock);
     EXPECT_EQ(10u, lm_space.retaken_lately);
 }
 

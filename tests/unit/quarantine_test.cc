@@ -263,7 +263,9 @@ TEST_F(Quarantine, NoRandomOrderByOption) {
 
 #else
 
-TEST(Later, OnlyInTheSecureBuild) { GTEST_SKIP() << "the other builds use freed blocks at once"; }
+TEST(Quarantine, OnlyInTheSecureBuild) {
+    GTEST_SKIP() << "the other builds use freed blocks at once";
+}
 
 #endif
 
