@@ -70,7 +70,9 @@ def make_parser():
         "--thp", choices=("default", "never", "madvise", "always"), default="default",
         help="transparent huge pages; default: as this machine has it",
     )  # fmt: skip
-    what.add_argument("--timeout", type=float, metavar="S", help="for one run (quick 15, full 60, program 600)")
+    what.add_argument(
+        "--timeout", type=float, metavar="S", help="for one run (quick 15, full 60, program 600)"
+    )
     program = parser.add_argument_group("a program of your own")
     program.add_argument("--program", action="store_true", help="what follows -- is run instead")
     program.add_argument("--name", help="what it is called in the table")
@@ -373,9 +375,7 @@ def run(options, command_line):
     stamp = {"commit": meta["commit"], "machine": machine.short(meta["machine"])}
     with tempfile.TemporaryDirectory(prefix="loam-bench-") as work:
         done = [(row.round, row.label, row.allocator) for row in rows]
-        bench = Bench(
-            tasks, found, Path(work), options.rounds, options.timeout, thp, done, stamp
-        )
+        bench = Bench(tasks, found, Path(work), options.rounds, options.timeout, thp, done, stamp)
         bench.on_samples = record_file.add_samples
         bench.on_latency = record_file.add_latency
 

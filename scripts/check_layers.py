@@ -6,20 +6,21 @@
     check_layers.py --self-test      proves on made-up trees that each rule catches its violation
 
 The rules:
-  layer     base < os < span < heap < sampling < checks < fheap < survey < api < override, and beside
-            the heap base < family < hosted, where hosted may include the heap, first-class heaps and
-            what is below the heap: a folder includes itself, include/loam, and the folders below it;
-            never upward, never sideways
-  door      from another folder only its one header, named like the folder: base/base.h, heap/heap.h.
-            The wings of the heap (sampling, checks, fheap, survey) also include heap/core.h
+  layer     base < os < span < heap < sampling < checks < fheap < survey < api < override, and
+            beside the heap base < family < hosted, where hosted may include the heap, first-class
+            heaps and what is below the heap: a folder includes itself, include/loam, and the
+            folders below it; never upward, never sideways
+  door      from another folder only its one header, named like the folder: base/base.h,
+            heap/heap.h. The wings of the heap (sampling, checks, fheap, survey) also include
+            heap/core.h
   hook      what heap/ calls in its wings is declared in heap/hooks.h; what a wing calls in a wing
             above it as well
   path      an include in quotes names its folder ("heap/page.h", not "page.h")
   compiler  only src/base/compiler.h has #ifs on compilers and processors; of the public headers
             one may, for attributes
   freestanding  of the system, src/base and src/family include only headers that every compiler
-            brings (<stddef.h>, <stdint.h>, ...): no <string.h>, which bare metal may lack; two doors
-            for hosted builds, base/memory.h and family/tool.c, include what else they need
+            brings (<stddef.h>, <stdint.h>, ...): no <string.h>, which bare metal may lack; two
+            doors for hosted builds, base/memory.h and family/tool.c, include what else they need
   linux     only src/os/linux*.c includes <sys/*>, <linux/*> or <asm/*>, or mentions __linux__
   kernel    kernel/ stands on the public headers as another user does: it includes loam/*, the
             kernel's own <linux/*> and <asm/*>, and "module.h", its own; nothing includes kernel/
@@ -46,9 +47,7 @@ BELOW = {
     "os": ("base",),
     "span": ("base", "os"),
     "heap": ("base", "os", "span"),
-    **{
-        wing: ("base", "os", "span", "heap", *WINGS[:number]) for number, wing in enumerate(WINGS)
-    },
+    **{wing: ("base", "os", "span", "heap", *WINGS[:number]) for number, wing in enumerate(WINGS)},
     "api": ("base", "os", "span", "heap", *WINGS),
     "override": ("base", "os", "span", "heap", *WINGS, "api"),
     "family": ("base",),
@@ -97,19 +96,37 @@ def without_comments(text):
 def layer_of(path):
     """The layer that a path relative to the root belongs to; None for the public headers."""
     parts = Path(path).parts
-    return parts[1] if parts[0] == "src" else parts[0] if parts[0] in ("override", "kernel") else None
+    return (
+        parts[1] if parts[0] == "src" else parts[0] if parts[0] in ("override", "kernel") else None
+    )
 
 
 def check_include(path, quote, target):
     """What is wrong with path's include of target: (rule, text) or None."""
     own = layer_of(path)
     if own == "kernel":
-        allowed = KERNEL_HEADER.match(target) if quote == "<" else target.startswith("loam/") or target == "module.h"
-        return None if allowed else ("kernel", f"includes {target}: only loam/*, <linux/*>, <asm/*> and module.h")
+        allowed = (
+            KERNEL_HEADER.match(target)
+            if quote == "<"
+            else target.startswith("loam/") or target == "module.h"
+        )
+        return (
+            None
+            if allowed
+            else ("kernel", f"includes {target}: only loam/*, <linux/*>, <asm/*> and module.h")
+        )
     if quote == "<":
-        if SYSTEM_HEADER.match(target) and not SYSTEM_FILE.fullmatch(path) and TOOL_INCLUDES.get(path) != target:
+        if (
+            SYSTEM_HEADER.match(target)
+            and not SYSTEM_FILE.fullmatch(path)
+            and TOOL_INCLUDES.get(path) != target
+        ):
             return "linux", f"includes <{target}>: only {SYSTEM_FILES} may know the system"
-        if own in FREESTANDING and target not in OF_THE_COMPILER and HOSTED_INCLUDES.get(path) != target:
+        if (
+            own in FREESTANDING
+            and target not in OF_THE_COMPILER
+            and HOSTED_INCLUDES.get(path) != target
+        ):
             return "freestanding", f"includes <{target}>, which a device may not have"
         return None
     if target.startswith("loam/"):
@@ -260,32 +277,42 @@ def check_tree(root, write_map=False):
 # ---- self-test -----------------------------------------------------------------------------------
 
 SOUND = {
-    "include/loam/loam.h": "/* loam/loam.h: all. */\n#include \"loam/types.h\"\n#ifdef __cplusplus\n#endif\n",
+    "include/loam/loam.h": '/* loam/loam.h: all. */\n#include "loam/types.h"\n#ifdef __cplusplus\n'
+                           '#endif\n',
     "include/loam/types.h": "/* loam/types.h: attributes. */\n#if defined(__GNUC__)\n#endif\n",
     "src/base/compiler.h": "/* compiler.h: compilers. */\n#if defined(__clang__)\n#endif\n",
     "src/base/base.h": '/* base.h: ground. */\n#include "base/compiler.h"\n',
     "src/base/memory.h": "/* memory.h: memcpy. */\n#include <string.h>\n",
-    "src/family/family.h": '/* family.h: all. */\n#include "base/base.h"\n#include <stdint.h>\n#include <stdatomic.h>\n',
-    "src/family/tool.c": '/* tool.c: x. */\n#include "family/family.h"\n#include <valgrind/memcheck.h>\n',
-    "src/hosted/pages.c": '/* pages.c: x. */\n#include "heap/heap.h"\n#include "family/family.h"\n#include <errno.h>\n',
+    "src/family/family.h": '/* family.h: all. */\n#include "base/base.h"\n#include <stdint.h>\n'
+                           '#include <stdatomic.h>\n',
+    "src/family/tool.c": '/* tool.c: x. */\n#include "family/family.h"\n'
+                         '#include <valgrind/memcheck.h>\n',
+    "src/hosted/pages.c": '/* pages.c: x. */\n#include "heap/heap.h"\n#include "family/family.h"\n'
+                          '#include <errno.h>\n',
     "src/os/os.h": '/* os.h: the contract. */\n#include "base/base.h"\n',
-    "src/os/linux.c": '/* linux.c: Linux. */\n#include "os/os.h"\n#include <sys/mman.h>\n#ifdef __linux__\n#endif\n',
-    "src/os/linux_cgroup.c": '/* linux_cgroup.c: groups. */\n#include "os/os.h"\n#include <sys/syscall.h>\n',
+    "src/os/linux.c": '/* linux.c: Linux. */\n#include "os/os.h"\n#include <sys/mman.h>\n'
+                      '#ifdef __linux__\n#endif\n',
+    "src/os/linux_cgroup.c": '/* linux_cgroup.c: groups. */\n#include "os/os.h"\n'
+                             '#include <sys/syscall.h>\n',
     "src/os/probe.h": "/* probe.h: probes. */\n#include <sys/sdt.h>\n",
     "src/span/span.h": "/* span.h: spans. */\n",
     "src/heap/page.h": '/* page.h: pages. */\n#include "span/span.h"\n#include "base/base.h"\n',
     "src/heap/heap.h": '/* heap.h: heaps. */\n#include "heap/page.h"\n',
-    "src/heap/free.c": '/* free.c: says "on __linux__" in a comment. */\n// #include "api/api.h"\n#include "heap/heap.h"\n',
+    "src/heap/free.c": '/* free.c: says "on __linux__" in a comment. */\n// #include "api/api.h"\n'
+                       '#include "heap/heap.h"\n',
     "src/heap/core.h": '/* core.h: shared. */\n#include "heap/heap.h"\n',
     "src/heap/hooks.h": "/* hooks.h: hooks. */\nvoid lm_sampled_free(void *p);\n",
-    "src/heap/remote.c": '/* remote.c: x. */\n#include "heap/core.h"\nvoid lm_go(void) { lm_sampled_free(0); }\n',
+    "src/heap/remote.c": '/* remote.c: x. */\n#include "heap/core.h"\n'
+                         'void lm_go(void) { lm_sampled_free(0); }\n',
     "src/sampling/sampling.h": '/* sampling.h: x. */\n#include "heap/core.h"\n',
     "src/sampling/sampled.c": '/* sampled.c: x. */\n#include "sampling/sampling.h"\n'
     "void lm_sampled_free(void *p) {}\nvoid lm_sampled_mark(void) {}\nint lm_sampled;\n",
     "src/survey/survey.h": '/* survey.h: x. */\n#include "sampling/sampling.h"\n',
-    "src/survey/count.c": '/* count.c: x. */\n#include "survey/survey.h"\nvoid lm_count(void) { lm_sampled_mark(); }\n',
+    "src/survey/count.c": '/* count.c: x. */\n#include "survey/survey.h"\n'
+                          'void lm_count(void) { lm_sampled_mark(); }\n',
     "src/api/api.h": '/* api.h: faces. */\n#include "heap/heap.h"\n#include "loam/loam.h"\n',
-    "override/libc.c": '/* libc.c: names. */\n#include "api/api.h"\n#include "names.h"\n#include <stdlib.h>\n',
+    "override/libc.c": '/* libc.c: names. */\n#include "api/api.h"\n#include "names.h"\n'
+                       '#include <stdlib.h>\n',
     "override/names.h": "// names.h: the list.\n",
     "kernel/pages.c": '/* pages.c: pages. */\n#include "module.h"\n#include <linux/mm.h>\n',
     "kernel/module.h": '/* module.h: shared. */\n#include "loam/pages.h"\n',
@@ -361,7 +388,17 @@ def self_test():
         if found != [(path, rule)]:
             print(f"self-test: {path} should break exactly {rule!r}, found {found}")
             failures += 1
-    rules = {"layer", "door", "path", "freestanding", "compiler", "linux", "kernel", "length", "opening"}
+    rules = {
+        "layer",
+        "door",
+        "path",
+        "freestanding",
+        "compiler",
+        "linux",
+        "kernel",
+        "length",
+        "opening",
+    }
     rules |= {"hook", "map"}
     unproven = rules - {w[0] for w in WRONG}
     if unproven:

@@ -2,11 +2,14 @@
 """options_docs.py: makes the documentation of the options from their table, src/api/options.def.
 
     options_docs.py            writes docs/guide/options.md and docs/man/loam.7
-    options_docs.py --check    writes nothing; exit 1, with a line, for each file that is not as it would be written
-    options_docs.py --list     a line for each option: name, kind, default, least, most, words (for tests)
+    options_docs.py --check    writes nothing; exit 1, with a line, for each file that is not as it
+                               would be written
+    options_docs.py --list     a line for each option: name, kind, default, least, most, words (for
+                               tests)
 
-Both files are committed, so that nobody who builds or installs loam needs Python. It knows the table's macros and C's
-string literals, not the preprocessor: a row is a macro's name at the start of a line, with literals and numbers in it.
+Both files are committed, so that nobody who builds or installs loam needs Python. It knows the
+table's macros and C's string literals, not the preprocessor: a row is a macro's name at the start
+of a line, with literals and numbers in it.
 """
 
 import argparse
@@ -31,7 +34,10 @@ FIELDS = {
     "PATH": "name when build sentence text",
     "ALIAS": "name of factor sentence",
 }
-UNITS = {"BYTES": (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)), "MS": (("ms", 1),)}
+UNITS = {
+    "BYTES": (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)),
+    "MS": (("ms", 1),),
+}
 
 
 @dataclass
@@ -60,7 +66,11 @@ class Row:
     def default(self):
         if self.kind == "PATH":
             return "none"
-        return self.number(self.initial) if self.kind == "NUMBER" else self.words.split("|")[self.initial]
+        return (
+            self.number(self.initial)
+            if self.kind == "NUMBER"
+            else self.words.split("|")[self.initial]
+        )
 
     def range(self):
         if self.kind == "PATH":
@@ -76,7 +86,8 @@ TOKEN = re.compile(r'\s*(?:("(?:\\.|[^"\\])*")|([A-Za-z_0-9]+)|([(),]))')
 
 
 def arguments(text, at):
-    """The arguments of the macro call whose bracket is at `at`, strings joined; and where it ends."""
+    """The arguments of the macro call whose bracket is at `at`, strings joined; and where it
+    ends."""
     fields, field = [], []
     while True:
         match = TOKEN.match(text, at)
@@ -100,11 +111,15 @@ def rows():
     found, at = [], 0
     for match in re.finditer(r"^([A-Z]+)(?=\()", text, re.M):
         if text[at : match.start()].strip() or match.group(1) not in FIELDS:
-            raise SystemExit(f"options_docs: {TABLE}: not understood: {text[at : match.end()].strip()!r}")
+            raise SystemExit(
+                f"options_docs: {TABLE}: not understood: {text[at : match.end()].strip()!r}"
+            )
         values, at = arguments(text, match.end())
         names = FIELDS[match.group(1)].split()
         if len(values) != len(names):
-            raise SystemExit(f"options_docs: {TABLE}: {values[0]} has {len(values)} fields, not {len(names)}")
+            raise SystemExit(
+                f"options_docs: {TABLE}: {values[0]} has {len(values)} fields, not {len(names)}"
+            )
         fields = dict(zip(names, values))
         for name in ("initial", "least", "most", "factor"):
             if name in fields:
@@ -117,40 +132,48 @@ SOURCES = (
     "the default",
     "a string in the program: `const char *loam_config = \"purge_delay=1s,show_stats=1\";`",
     "the environment: `LOAM_PURGE_DELAY=1s`",
-    "a call: `loam_option_set(\"purge_delay\", \"1s\")` (`loam/options.h`); `loam_option_set_default` counts as source 2",
+    "a call: `loam_option_set(\"purge_delay\", \"1s\")` (`loam/options.h`); "
+    "`loam_option_set_default` counts as source 2",
 )  # fmt: skip
 
 INTRODUCTION = (
-    "Options change how loam works without a new build. The value of an option comes from one of four sources. A later "
-    "source in this list counts more than an earlier one:",
-    "A time is a whole number with the unit ms, s or min; without a unit it is ms. A size has the unit KiB, MiB, GiB or TiB; "
-    "without a unit, or with B, it is bytes. K and KB mean KiB, M and MB mean MiB, and so on: all are powers of two. A size "
-    "may also be a share: `80%` of the machine's memory, or `80%cgroup` of what the control group may hold "
-    "(docs/guide/limits.md). Where 0 and 1 are values, so are no, false, off and yes, true, on. Units and words may have "
-    "any case of letters. An option that loam cannot obey (an unknown name, a value out of range, an option given twice, "
-    "an ability of another build of loam) costs one line on standard error; nothing else changes. The line names the "
-    "source, as `LOAM_NAME` or `loam_config: name`, and the value that counts instead. loam does not read the environment "
-    "of a process with more rights than its caller (set-user-ID, file capabilities), nor of a program with "
-    "`environment=0` in its string. loam finds the string of every program that is linked with loam; for a preloaded "
-    "libloam.so, the program has to export it (`cc -rdynamic`).",
+    "Options change how loam works without a new build. The value of an option comes from one of "
+    "four sources. A later source in this list counts more than an earlier one:",
+    "A time is a whole number with the unit ms, s or min; without a unit it is ms. A size has the "
+    "unit KiB, MiB, GiB or TiB; without a unit, or with B, it is bytes. K and KB mean KiB, M and "
+    "MB mean MiB, and so on: all are powers of two. A size may also be a share: `80%` of the "
+    "machine's memory, or `80%cgroup` of what the control group may hold (docs/guide/limits.md). "
+    "Where 0 and 1 are values, so are no, false, off and yes, true, on. Units and words may have "
+    "any case of letters. An option that loam cannot obey (an unknown name, a value out of range, "
+    "an option given twice, an ability of another build of loam) costs one line on standard error; "
+    "nothing else changes. The line names the source, as `LOAM_NAME` or `loam_config: name`, and "
+    "the value that counts instead. loam does not read the environment of a process with more "
+    "rights than its caller (set-user-ID, file capabilities), nor of a program with "
+    "`environment=0` in its string. loam finds the string of every program that is linked with "
+    "loam; for a preloaded libloam.so, the program has to export it (`cc -rdynamic`).",
 )
 
 
 CHANGES = (
-    "Changes: `start` options are read before main. Only the program's string sets an option that the environment must "
-    "not set. A call sets any other option at any time."
+    "Changes: `start` options are read before main. Only the program's string sets an option that "
+    "the environment must not set. A call sets any other option at any time."
 )
 
 
-LATE = {"ANYTIME": "", "START": "; read at the start only", "PROGRAM": "; in the program's string only"}
+LATE = {
+    "ANYTIME": "",
+    "START": "; read at the start only",
+    "PROGRAM": "; in the program's string only",
+}
 
 HANDLERS = (
-    "Register a handler to receive loam's messages, or to act when memory runs out. A handler runs in the thread that "
-    "called malloc or free, without loam's locks. It may allocate and free, and must return. No handler is called inside "
-    "itself. After a mistake the process ends even if a handler was called, unless `LOAM_ON_ERROR` is `ignore`. What loam "
-    "finds in the middle of its own work, such as a damaged list, stays a line on standard error. Code that calls malloc by "
-    "this name and shares variables with a handler needs `loam_handler_fence()`: docs/guide/malloc.md, handlers and the "
-    "compiler."
+    "Register a handler to receive loam's messages, or to act when memory runs out. A handler runs "
+    "in the thread that called malloc or free, without loam's locks. It may allocate and free, and "
+    "must return. No handler is called inside itself. After a mistake the process ends even if a "
+    "handler was called, unless `LOAM_ON_ERROR` is `ignore`. What loam finds in the middle of its "
+    "own work, such as a damaged list, stays a line on standard error. Code that calls malloc by "
+    "this name and shares variables with a handler needs `loam_handler_fence()`: "
+    "docs/guide/malloc.md, handlers and the compiler."
 )
 
 
@@ -169,7 +192,13 @@ def when_text(row):
 
 
 def guide(table):
-    out = ["<!-- Made by scripts/options_docs.py from src/api/options.def: change that, and run it. -->", "", "# Options", ""]  # fmt: skip
+    out = [
+        "<!-- Made by scripts/options_docs.py from src/api/options.def: change that, and run it. "
+        "-->",
+        "",
+        "# Options",
+        "",
+    ]
     out += [*lines_of(INTRODUCTION[0]), ""]
     out += [f"{n}. {source}" for n, source in enumerate(SOURCES, 1)]
     out += ["", *lines_of(INTRODUCTION[1]), ""]
@@ -178,12 +207,20 @@ def guide(table):
         if row.kind == "ALIAS":
             out.append(f"| `LOAM_{row.name}` | | | | = `LOAM_{row.of}`: {row.sentence} |")
         else:
-            out.append(f"| `LOAM_{row.name}` | {row.default()} | {row.range()} | {when_text(row)} | {row.sentence} |")
+            out.append(
+                f"| `LOAM_{row.name}` | {row.default()} | {row.range()} | {when_text(row)} | "
+                f"{row.sentence} |"
+            )
     out += ["", *lines_of(CHANGES)]
     for row in table:
         if row.kind == "ALIAS":
             continue
-        out += ["", f"## LOAM_{row.name}", "", *lines_of(f"{row.sentence[0].upper()}{row.sentence[1:]}. {row.text}")]
+        out += [
+            "",
+            f"## LOAM_{row.name}",
+            "",
+            *lines_of(f"{row.sentence[0].upper()}{row.sentence[1:]}. {row.text}"),
+        ]
         for other in table:
             if other.of == row.name:
                 out += ["", *lines_of(f"`LOAM_{other.name}`: {other.sentence}.")]
@@ -198,10 +235,14 @@ def guide(table):
         "",
         "int main(void) {",
         "    char delay[32];",
-        '    if (loam_option_get("purge_delay", delay, sizeof delay) < 0) return 1; /* -EINVAL, -ENOSPC */',
-        '    loam_option_set("page_reset", "0");           /* 0, or -EINVAL, -EBUSY: too late, -ENOTSUP */',
-        '    loam_option_set_default("purge_delay", "5s"); /* unless the environment or a call has set it */',
-        '    loam_option_set_number("limit_hard", 1 << 30); /* in the least unit; loam_option_get_number */',
+        '    if (loam_option_get("purge_delay", delay, sizeof delay) < 0) return 1; /* -EINVAL, '
+        '-ENOSPC */',
+        '    loam_option_set("page_reset", "0");           /* 0, or -EINVAL, -EBUSY: too late, '
+        '-ENOTSUP */',
+        '    loam_option_set_default("purge_delay", "5s"); /* unless the environment or a call has '
+        'set it */',
+        '    loam_option_set_number("limit_hard", 1 << 30); /* in the least unit; '
+        'loam_option_get_number */',
         '    loam_option_source("limit_hard"); /* "default", "program", "environment" or "call" */',
         "    loam_options_print();             /* all of them, a line each */",
         "}",
@@ -232,13 +273,16 @@ def guide(table):
         '    fprintf(log, "%d: %s", code, message);',
         "}",
         "",
-        "static void write_line(const char *text, size_t bytes, void *log) { fwrite(text, 1, bytes, log); }",
+        "static void write_line(const char *text, size_t bytes, void *log) { fwrite(text, 1, "
+        "bytes, log); }",
         "",
         "int main(void) {",
         "    static struct cache cache;",
         "    cache.object = loam_malloc(1 << 20);",
-        "    loam_oom_register(drop_cache, &cache);    /* before malloc is NULL: true, and it tries again */",
-        "    loam_error_register(log_report, stderr);  /* EINVAL, EFAULT: a mistake; ENOMEM: a refusal */",
+        "    loam_oom_register(drop_cache, &cache);    /* before malloc is NULL: true, and it "
+        "tries again */",
+        "    loam_error_register(log_report, stderr);  /* EINVAL, EFAULT: a mistake; ENOMEM: a "
+        "refusal */",
         "    loam_output_register(write_line, stdout); /* statistics, lists of options */",
         "}",
         "```",
@@ -277,8 +321,8 @@ def manual(table):
         "\\fBcc \\fIprogram.c\\fB \\-lloam\\fR",
         ".EE",
         ".SH DESCRIPTION",
-        *filled("loam replaces malloc, free and their kin, and the C++ operators new and delete, in the program that it is "
-                "linked with or preloaded into. It needs no options."),
+        *filled("loam replaces malloc, free and their kin, and the C++ operators new and delete, "
+                "in the program that it is linked with or preloaded into. It needs no options."),
         ".PP",
         *filled(INTRODUCTION[0]),
     ]  # fmt: skip
@@ -287,18 +331,23 @@ def manual(table):
     out += [".PP", *filled(INTRODUCTION[1]), ".SH OPTIONS"]
     for row in table:
         if row.kind == "ALIAS":
-            out += [".TP", f".B LOAM_{row.name}", *filled(f"The same as `LOAM_{row.of}`: {row.sentence}.")]
+            out += [
+                ".TP",
+                f".B LOAM_{row.name}",
+                *filled(f"The same as `LOAM_{row.of}`: {row.sentence}."),
+            ]
             continue
         late = LATE[row.when]
         words = f"{row.range()}; default {row.default()}{late}"
-        out += [".TP", f".BR LOAM_{row.name} \" ({roff(words)})\""]
+        out += [".TP", f'.BR LOAM_{row.name} " ({roff(words)})"']
         out += filled(f"{row.sentence[0].upper()}{row.sentence[1:]}. {row.text}")
     out += [
         ".SH FROM A PROGRAM",
         ".EX",
         "\\fB#include <loam/options.h>\\fR",
         "\\fBint loam_option_set(const char *\\fIname\\fB, const char *\\fIvalue\\fB);\\fR",
-        "\\fBint loam_option_get(const char *\\fIname\\fB, char *\\fIvalue\\fB, size_t \\fIbytes\\fB);\\fR",
+        "\\fBint loam_option_get(const char *\\fIname\\fB, char *\\fIvalue\\fB, size_t "
+        "\\fIbytes\\fB);\\fR",
         "\\fBint loam_option_set_default(const char *\\fIname\\fB, const char *\\fIvalue\\fB);\\fR",
         "\\fBint loam_option_set_number(const char *\\fIname\\fB, size_t \\fInumber\\fB);\\fR",
         "\\fBint loam_option_get_number(const char *\\fIname\\fB, size_t *\\fInumber\\fB);\\fR",
@@ -307,12 +356,13 @@ def manual(table):
         "\\fBvoid loam_options_print(void);\\fR",
         ".EE",
         ".PP",
-        *filled("A name has no `LOAM_`, and any case of letters. A function of type int returns a negative errno if it "
-                "fails: `EINVAL` for an unknown name or a value out of range, `EBUSY` for an option that is read at the "
-                "start only, `ENOTSUP` for what this build cannot do, `ENOSPC` if the value does not fit. "
-                "`loam_option_set_default` sets an option that neither the environment nor a call has set. Numbers are in the "
-                "least unit: milliseconds, bytes. `loam_option_source` returns where a value comes from: default, program, "
-                "environment or call."),
+        *filled("A name has no `LOAM_`, and any case of letters. A function of type int returns a "
+                "negative errno if it fails: `EINVAL` for an unknown name or a value out of range, "
+                "`EBUSY` for an option that is read at the start only, `ENOTSUP` for what this "
+                "build cannot do, `ENOSPC` if the value does not fit. `loam_option_set_default` "
+                "sets an option that neither the environment nor a call has set. Numbers are in "
+                "the least unit: milliseconds, bytes. `loam_option_source` returns where a value "
+                "comes from: default, program, environment or call."),
         ".SH SEE ALSO",
         ".BR malloc (3),",
         ".BR mallopt (3),",
@@ -329,7 +379,16 @@ def main():
     table = rows()
     if args.list:
         for row in table:
-            print(row.name, row.kind, row.default(), row.least, row.most, row.words, row.of or "-", row.factor)
+            print(
+                row.name,
+                row.kind,
+                row.default(),
+                row.least,
+                row.most,
+                row.words,
+                row.of or "-",
+                row.factor,
+            )
         return 0
     stale = 0
     for path, text in ((GUIDE, guide(table)), (MANUAL, manual(table))):
@@ -337,7 +396,10 @@ def main():
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
         elif not path.exists() or path.read_text(encoding="utf-8") != text:
-            print(f"{path.relative_to(ROOT)} is not what src/api/options.def says: run scripts/options_docs.py")
+            print(
+                f"{path.relative_to(ROOT)} is not what src/api/options.def says: run "
+                "scripts/options_docs.py"
+            )
             stale = 1
     return stale
 

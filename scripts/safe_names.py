@@ -13,9 +13,11 @@ program's macros back (docs/decisions/0045). This script collects the words.
 The faults:
   lists    a list in include/loam/names_*.h is not what the headers need: run --write
   frame    a header does not begin with the one include, or does not end with the other
-  spelled  an attribute without underlines: it would be the program's word where a macro of loam is used
+  spelled  an attribute without underlines: it would be the program's word where a macro of loam is
+           used
   called   a call through a pointer that is a member, without parentheses around the member
-  local    a macro of loam that has a word of its own in its text, which the program may have defined
+  local    a macro of loam that has a word of its own in its text, which the program may have
+           defined
 """
 
 import argparse
@@ -27,7 +29,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LINES = 560  # names in a list; a file has at most 600 lines
 
-# Words of C. bool, true and false are macros there, which names_begin.h defines as <stdbool.h> does.
+# Words of C. bool, true and false are macros there, which names_begin.h defines as <stdbool.h>
+# does.
 KEYWORDS = """auto break case char const continue default do double else enum extern float for goto
 if inline int long register restrict return short signed sizeof static struct switch typedef union
 unsigned void volatile while""".split()
@@ -69,7 +72,9 @@ def headers(folder):
 def macros(text):
     """(name, parameters, body) of each macro in code."""
     joined = text.replace("\\\n", " ")
-    for match in re.finditer(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)]*\))?[ \t]*(.*)$", joined, re.M):
+    for match in re.finditer(
+        r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)]*\))?[ \t]*(.*)$", joined, re.M
+    ):
         yield match.group(1), set(WORD.findall(match.group(2) or "")), match.group(3)
 
 
@@ -98,24 +103,34 @@ def lists(folder):
 
 def files(folder):
     """Name and text of each list."""
-    made = "Made by scripts/safe_names.py --write; not to be included by itself. */\n// clang-format off\n"
+    made = (
+        "Made by scripts/safe_names.py --write; not to be included by itself. */\n"
+        "// clang-format off\n"
+    )
     both, cxx = lists(folder)
     for which, words in (("", both), ("_cxx", cxx)):
         if len(words) > LINES:
-            raise SystemExit(f"safe_names: {len(words)} words in a list, a file has at most {LINES}")
+            raise SystemExit(
+                f"safe_names: {len(words)} words in a list, a file has at most {LINES}"
+            )
         of = "C++ alone" if which else "C and C++"
-        yield (f"names_save{which}.h", f"/* loam/names_save{which}.h: saves what the program has defined, words of {of}.\n * "
+        yield (f"names_save{which}.h", f"/* loam/names_save{which}.h: saves what the program has "
+                                       f"defined, words of {of}.\n * "
                + made + "".join(f'#pragma push_macro("{word}")\n' for word in words))  # fmt: skip
-        yield (f"names_hide{which}.h", f"/* loam/names_hide{which}.h: then undefines it, words of {of}.\n * "
+        yield (f"names_hide{which}.h", f"/* loam/names_hide{which}.h: then undefines it, words of "
+                                       f"{of}.\n * "
                + made + "".join(f"#undef {word}\n" for word in words))  # fmt: skip
-        yield (f"names_back{which}.h", f"/* loam/names_back{which}.h: defines it as before, words of {of}.\n * "
+        yield (f"names_back{which}.h", f"/* loam/names_back{which}.h: defines it as before, words "
+                                       f"of {of}.\n * "
                + made + "".join(f'#pragma pop_macro("{word}")\n' for word in words))  # fmt: skip
 
 
 def framed(text):
     """The header with both includes."""
     if BEGIN not in text:
-        text = re.sub(r"(^#ifndef (LOAM_\w+)\n#define \2\n)", rf"\1\n{BEGIN}", text, count=1, flags=re.M)
+        text = re.sub(
+            r"(^#ifndef (LOAM_\w+)\n#define \2\n)", rf"\1\n{BEGIN}", text, count=1, flags=re.M
+        )
     if END not in text:
         text = re.sub(r"\n#endif[^\n]*\n\Z", lambda m: f"\n{END}{m.group()}", text)
     return text
@@ -137,12 +152,17 @@ def faults(folder):
             yield path.name, "frame", "does not begin and end with loam/names_begin.h and _end.h"
         text = code(raw)
         for inner in re.findall(r"__attribute__\(\((.*?)\)\)(?!\))", text.replace("\n", " ")):
-            for word in re.findall(r"(?:^|,\s*)([a-z]\w*)", re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*\)", "", inner)):
+            for word in re.findall(
+                r"(?:^|,\s*)([a-z]\w*)", re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*\)", "", inner)
+            ):
                 yield path.name, "spelled", f"attribute {word}, not __{word}__"
             for word in re.findall(r"\b(?:printf)\b", inner):
                 yield path.name, "spelled", f"attribute's {word}, not __{word}__"
         if path.suffix == ".h":
-            for member in re.findall(r"(?<!\()\b\w+(?:->|\.)(?:functions->)?(alloc|realloc|free|get|put)\(", text.split("#ifdef __cplusplus\n\n", 1)[0]):  # fmt: skip
+            for member in re.findall(
+                r"(?<!\()\b\w+(?:->|\.)(?:functions->)?(alloc|realloc|free|get|put)\(",
+                text.split("#ifdef __cplusplus\n\n", 1)[0],
+            ):
                 yield path.name, "called", f"{member} of a struct: (x->{member})(...)"
         for name, parameters, body in macros(text):
             if path.name in UNFRAMED or INNER.match(name):
@@ -156,7 +176,24 @@ def faults(folder):
 # In the text of loam's macros: types, and what C++ has no other name for.
 # The last line: names that xallocator's users call.
 ALLOWED = set(KEYWORDS) | set(KEYWORDS_CXX) | set(BOOL) | LIBRARY
-ALLOWED |= {"std", "size_t", "uint32_t", "align_val_t", "nothrow_t", "nothrow", "loam", "detail", "class_pool", "class_allocator", "class_allocator_end", "class_pool_tag", "need", "xalloc_again", "xalloc_again_nothrow", "checks"}
+ALLOWED |= {
+    "std",
+    "size_t",
+    "uint32_t",
+    "align_val_t",
+    "nothrow_t",
+    "nothrow",
+    "loam",
+    "detail",
+    "class_pool",
+    "class_allocator",
+    "class_allocator_end",
+    "class_pool_tag",
+    "need",
+    "xalloc_again",
+    "xalloc_again_nothrow",
+    "checks",
+}
 ALLOWED |= {"Allocator", "AllocatorPool", "Allocate", "Deallocate", "allocator"}
 # Macros that loam's headers alone use, between the two includes.
 INNER = re.compile(r"LOAM_(?:FORM|FOR_EACH_ARITY|TYPES|ARGUMENTS|FORWARD)_")
@@ -167,7 +204,10 @@ def check(folder):
     for name, rule, what in found:
         print(f"{name}: {rule}: {what}")
     both, cxx = lists(folder)
-    print(f"safe_names: {len(headers(folder))} headers, {len(both)} words, {len(cxx)} more of C++, {len(found)} faults")
+    print(
+        f"safe_names: {len(headers(folder))} headers, {len(both)} words, {len(cxx)} more of C++, "
+        f"{len(found)} faults"
+    )
     return 1 if found else 0
 
 
@@ -205,7 +245,7 @@ def self_test():
         ("lists", "int small", "int near"),
         ("frame", '#include "loam/names_end.h"\n', ""),
         ("frame", '#include "loam/names_begin.h"\n', ""),
-        ("frame", '#include <stddef.h>\n', '#include <stddef.h>\n#include "loam/names_begin.h"\n'),
+        ("frame", "#include <stddef.h>\n", '#include <stddef.h>\n#include "loam/names_begin.h"\n'),
         ("spelled", "__cold__", "cold"),
         ("spelled", "__aligned__", "aligned"),
         ("spelled", "__cold__", "__format__(printf, 1, 2)"),

@@ -113,9 +113,11 @@ class Figures:
                 time, ratio = self.time(cell, phase), self.ratio(cell, phase)
                 out.writerow(
                     [cell.program, self.tables[cell.program].seed, cell.row, cell.column, cell.n,
-                     cell.huge, phase, time.rounds, *(f"{v:.9f}" for v in (time.value, time.low, time.high)),
+                     cell.huge, phase, time.rounds,
+                     *(f"{v:.9f}" for v in (time.value, time.low, time.high)),
                      f"{self.each(cell, phase).value * 1e9:.3f}",
-                     *((f"{v:.4f}" for v in (ratio.value, ratio.low, ratio.high)) if ratio else ("", "", ""))]
+                     *((f"{v:.4f}" for v in (ratio.value, ratio.low, ratio.high)) if ratio
+                       else ("", "", ""))]
                 )  # fmt: skip
 
 

@@ -2,16 +2,18 @@
 """Pictures of what a metered program did, from the rows that it wrote (loam/meter.h).
 
     LOAM_METER=rows.csv ./program                       a program over a library with -DLOAM_METER=2
-    bench/family/meter_figures.py rows.csv              rows-memory.png, rows-cost.png (and .svg) beside it
+    bench/family/meter_figures.py rows.csv              rows-memory.png, rows-cost.png (and .svg)
+                                                        beside it
     bench/family/meter_figures.py rows.csv --out FOLDER --only region,heap --most 8
 
-    memory   for each allocator, against its operations: bytes held and in use, bytes requested so far,
-             slow calls so far
+    memory   for each allocator, against its operations: bytes held and in use, bytes requested so
+             far, slow calls so far
     cost     for each allocator and function: how many calls took how many nanoseconds
 
-Allocators that held most come first; the others are left out, with a line. A file of any length is read once and
-kept as some thousand points for each allocator: of the rows between two points the most and the least that was held
-and used. Where these are far apart, because memory comes and goes all the time, the picture shows a band.
+Allocators that held most come first; the others are left out, with a line. A file of any length is
+read once and kept as some thousand points for each allocator: of the rows between two points the
+most and the least that was held and used. Where these are far apart, because memory comes and goes
+all the time, the picture shows a band.
 """
 
 import argparse
@@ -55,7 +57,8 @@ class Curve:
             self.points = [joined(a, b) for a, b in zip(self.points[::2], self.points[1::2])]
 
     def columns(self):
-        """(operation, most held, most used, requested, slow, least held, least used), each a list."""
+        """(operation, most held, most used, requested, slow, least held, least used), each a
+        list."""
         points = self.points
         while len(points) > SHOWN or (len(points) > LEAST and is_restless(points)):
             odd = points[-1:] if len(points) % 2 else []
@@ -84,7 +87,9 @@ def read(path):
     with open(path, newline="", encoding="utf-8", errors="replace") as file:
         first = file.readline().rstrip("\n").split(",")
         if any(name not in first for name in NEEDED):
-            raise Bad(f"{path}: not a file of the meter's rows (its first line is not their header)")
+            raise Bad(
+                f"{path}: not a file of the meter's rows (its first line is not their header)"
+            )
         at = [first.index(name) for name in NEEDED]
         for number, row in enumerate(csv.reader(file), start=2):
             if row and row[0].startswith("#"):
@@ -116,7 +121,9 @@ def scale(most, units):
 
 def title(key):
     allocator, name, meter = key
-    return f"{allocator} {name}" if name else f"{allocator}" if meter == 0 else f"{allocator} {meter}"
+    return (
+        f"{allocator} {name}" if name else f"{allocator}" if meter == 0 else f"{allocator} {meter}"
+    )
 
 
 def prepare(axes, look):
@@ -143,7 +150,9 @@ def memory(plt, look, shown):
             most, least = [n / size for n in most], [n / size for n in least]
             below = 0.18 if colour == purple else 0
             axes[0].fill_between(across, least, step="post", color=colour, alpha=below, linewidth=0)
-            axes[0].fill_between(across, least, most, step="post", color=colour, alpha=shade, linewidth=0)
+            axes[0].fill_between(
+                across, least, most, step="post", color=colour, alpha=shade, linewidth=0
+            )
             axes[0].step(across, most, where="post", color=colour, linewidth=1.2, label=words)
         axes[0].set_title(f"{title(key)}: {unit}", loc="left", fontsize=10.5)
         unit, size = scale(curve.points[-1][3], BYTES)
@@ -160,11 +169,18 @@ def memory(plt, look, shown):
             one.locator_params(axis="y", nbins=5)
             if unit_across or down == len(shown) - 1:
                 one.set_xlabel(f"operations{unit_across and ', '}{unit_across}", fontsize=8.5)
-    rows[0][0].legend(frameon=False, fontsize=9, ncols=2, loc="lower right", bbox_to_anchor=(1.02, 0.97))
+    rows[0][0].legend(
+        frameon=False, fontsize=9, ncols=2, loc="lower right", bbox_to_anchor=(1.02, 0.97)
+    )
     figure.subplots_adjust(left=0.065, right=0.985, top=1 - 1.0 / height, bottom=0.5 / height,
                            hspace=0.62, wspace=0.2)  # fmt: skip
     words = f"{len(shown)} allocators" if len(shown) > 1 else "one allocator"
-    look.heading(figure, "Memory held and in use", f"{words}, against operations: calls of alloc, free and realloc", height)
+    look.heading(
+        figure,
+        "Memory held and in use",
+        f"{words}, against operations: calls of alloc, free and realloc",
+        height,
+    )
     return figure
 
 
@@ -209,7 +225,8 @@ def cost(plt, look, shown):
     figure.subplots_adjust(left=0.065, right=0.985, top=1 - 1.0 / height, bottom=0.38 / height,
                            hspace=0.5, wspace=0.2)  # fmt: skip
     look.heading(figure, "What calls cost",
-                 "how many calls took how long, measuring included; each bar's time is twice that of the one before",
+                 "how many calls took how long, measuring included; each bar's time is twice that "
+                 "of the one before",
                  height)  # fmt: skip
     return figure
 
@@ -238,12 +255,17 @@ def main():
     wanted = [pair for pair in wanted if pair[1].points]
     if not wanted:
         known = sorted({word for key in curves for word in key[:2] if word})
-        print(f"meter_figures: nothing of {asked.only}; there are {', '.join(known)}", file=sys.stderr)
+        print(
+            f"meter_figures: nothing of {asked.only}; there are {', '.join(known)}", file=sys.stderr
+        )
         return 1
     shown = wanted[: max(1, asked.most)]
     if len(shown) < len(wanted):
         left = ", ".join(title(key) for key, _ in wanted[len(shown) :][:20])
-        print(f"meter_figures: left out {len(wanted) - len(shown)} that held less: {left}", file=sys.stderr)
+        print(
+            f"meter_figures: left out {len(wanted) - len(shown)} that held less: {left}",
+            file=sys.stderr,
+        )
     out = asked.out or asked.rows.parent
     out.mkdir(parents=True, exist_ok=True)
     for name, draw in (("memory", memory), ("cost", cost)):
@@ -251,7 +273,9 @@ def main():
             figure = draw(plt, look, shown)
             for suffix in look.FORMATS if figure else ():
                 path = out / f"{asked.rows.stem}-{name}.{suffix}"
-                figure.savefig(path, dpi=look.DPI, metadata={"Date": None} if suffix == "svg" else None)
+                figure.savefig(
+                    path, dpi=look.DPI, metadata={"Date": None} if suffix == "svg" else None
+                )
                 print(path)
             plt.close("all")
     return 0

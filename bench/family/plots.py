@@ -107,8 +107,12 @@ def bars(figures, table, cells, phase):
         line[0].set_ylim(len(rows) - 0.4, -0.6)
         for label, name in zip(line[0].get_yticklabels(), rows):
             label.set(**named(table.rows[name]["kind"]))
-    labels = [("rival", "rivals"), ("rendition", "the seed's own rules"), ("loam", "loam"),
-              ("limit", "no allocator")]
+    labels = [
+        ("rival", "rivals"),
+        ("rendition", "the seed's own rules"),
+        ("loam", "loam"),
+        ("limit", "no allocator"),
+    ]
     kinds = {table.rows[name]["kind"] for name in rows}
     handles = [
         plt.Rectangle((0, 0), 1, 1, color=colour(kind, huge == "madvise"),
@@ -148,7 +152,8 @@ def panel(axis, figures, table, cells, rows, pages, column, phase):
         text = f"{found.value:.2f}" if is_ratio else shown.short(found.value)
         right = min(max(found.value, found.high), limit * 1.04)
         axis.text(right + 0.02 * limit, at, ("▸ " if found.value > limit else "") + text,
-                  va="center", fontsize=6.5 if len(pages) > 1 else 7.5, color=FAINT.light)  # fmt: skip
+                  va="center", fontsize=6.5 if len(pages) > 1 else 7.5,
+                  color=FAINT.light)  # fmt: skip
     if is_ratio:
         axis.axvline(1, color=RENDITION, linewidth=0.8, zorder=0)
     axis.set_xlim(0, limit * 1.22)
@@ -174,7 +179,8 @@ def counts(figures, table, cells, phase):
     across = min(3, len(rows))
     down = -(-len(rows) // across)
     picture, axes = plt.subplots(
-        down, across, figsize=(3.4 * across, 2.5 * down + 0.5), sharex=True, sharey=True, squeeze=False
+        down, across, figsize=(3.4 * across, 2.5 * down + 0.5), sharex=True, sharey=True,
+        squeeze=False
     )  # fmt: skip
     for place, axis in enumerate(axes.flat):
         if place >= len(rows):
@@ -190,9 +196,11 @@ def counts(figures, table, cells, phase):
             points = [(n, found) for n, found in points if found]
             if points:
                 axis.plot([n for n, _ in points], [f.value for _, f in points], color=SIZES[size],
-                          marker=MARKS[size], markersize=3, linewidth=1.4, label=f"{size} bytes")  # fmt: skip
+                          marker=MARKS[size], markersize=3, linewidth=1.4,
+                          label=f"{size} bytes")  # fmt: skip
                 axis.fill_between([n for n, _ in points], [f.low for _, f in points],
-                                  [f.high for _, f in points], color=SIZES[size], alpha=0.2, linewidth=0)  # fmt: skip
+                                  [f.high for _, f in points], color=SIZES[size], alpha=0.2,
+                                  linewidth=0)  # fmt: skip
         bad = {bad[0] for bad in (figures.status(c) for c in cells if c.row == row) if bad}
         if bad:
             axis.text(0.97, 0.04, f"missing points: {', '.join(sorted(bad))}", ha="right",

@@ -42,7 +42,8 @@ PRESETS = {  # factor of the columns' own n, largest count of table 003, rounds,
     "": (0.25, 300_000, 5, 60),
     "full": (1.0, 1_000_000, 7, 300),
 }
-# A quick run of table 003 asks for three sizes in the order that says most, and for the others once.
+# A quick run of table 003 asks for three sizes in the order that says most, and for the others
+# once.
 QUICK = {"pool": ("16-random", "256-random", "4096-random", "64-pair", "64-lifo", "64-fifo")}
 
 
@@ -93,7 +94,9 @@ def choose(asked, found):
     """[(Table, rows, columns)] to run."""
     programs = []
     for pattern in asked.table.split(","):
-        match = [n for n, t in found.items() if fnmatch.fnmatchcase(n, pattern) or t.seed == pattern]
+        match = [
+            n for n, t in found.items() if fnmatch.fnmatchcase(n, pattern) or t.seed == pattern
+        ]
         if not match:
             known = " ".join(f"{name} ({table.seed})" for name, table in found.items())
             raise WrongUse(f'no table "{pattern}" (known: {known})')
@@ -189,7 +192,8 @@ def measure(asked, work, groups, found, rounds, timeout):
     meta = {
         "started": started, "ended": datetime.now().isoformat(timespec="seconds"), "machine": what,
         "commit": commit, "dirty": dirty, "command_line": sys.argv, "rounds": rounds,
-        "tables": {t.program: {"seed": t.seed, "rows": list(t.rows.values()), "absent": t.absent} for t in ran.values()},
+        "tables": {t.program: {"seed": t.seed, "rows": list(t.rows.values()), "absent": t.absent}
+                   for t in ran.values()},
         "missing": without,
     }  # fmt: skip
     (asked.out / "run.json").write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
@@ -221,7 +225,9 @@ def main():
         ]
         if not groups:
             absent = [f"{r} needs {p}" for t, _, _ in work for r, p in t.absent.items()]
-            raise WrongUse("no row has such a column" + (f" ({'; '.join(absent)})" if absent else ""))
+            raise WrongUse(
+                "no row has such a column" + (f" ({'; '.join(absent)})" if absent else "")
+            )
         if asked.strace:
             return show_calls(work, groups, found, timeout)
         return measure(asked, work, groups, found, rounds, timeout)

@@ -115,7 +115,8 @@ def key(axes, colours, where, held_in):
 
 
 def recorded(source, table, columns):
-    """[(words, [(curve, phase) of each column])]: both policies, and loam's own where it has these columns."""
+    """[(words, [(curve, phase) of each column])]: both policies, and loam's own where it has these
+    columns."""
     found = []
     for row, words in {**POLICIES, "loam": "loam"}.items():
         try:
@@ -144,7 +145,9 @@ def worst_case(plt, look, source):
     axes[-1][0].set_xlabel(
         "entries of the record: one for 300 operations, one for each block that comes or goes"
     )
-    figure.subplots_adjust(left=0.06, right=0.97, top=1 - 1.0 / height, bottom=0.56 / height, hspace=0.36)
+    figure.subplots_adjust(
+        left=0.06, right=0.97, top=1 - 1.0 / height, bottom=0.56 / height, hspace=0.36
+    )
     look.heading(
         figure,
         "The frame stack in worst_case(20)",
@@ -280,7 +283,8 @@ def pages(plt, look, source):
     look.heading(
         figure,
         "Pages by calloc and by mmap",
-        "calloc clears what was freed before; mmap gives fresh pages, a fault for each 4 KiB touched",
+        "calloc clears what was freed before; mmap gives fresh pages, a fault for each 4 KiB "
+        "touched",
         4.8,
     )
     return figure

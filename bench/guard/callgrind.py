@@ -1,12 +1,13 @@
 """callgrind.py: runs a program under callgrind, and reads the files that callgrind writes.
 
-Everything here that counts instructions reads them through this: the guard (bench/guard) and the
-bars of the local path (tests/counts). A file read is a Profile: what each instruction or each
-function executed itself, and what calls cost that left one object for another.
+Everything here that counts instructions reads them through this: the guard (bench/guard), the bars
+of the local path (tests/counts), the layout sketches (bench/sketches). A file read is a Profile:
+what each instruction or each function executed itself, and what calls cost that left one object for
+another.
 
-It asks callgrind for plain names and absolute positions (OPTIONS) and reads nothing else. It knows no
-time and no caches. Where a function ends in a jump to another, callgrind sees a call: self costs are
-exact, the costs of calls are exact only for callees that return.
+It asks callgrind for plain names and absolute positions (OPTIONS) and reads nothing else. It knows
+no time and no caches. Where a function ends in a jump to another, callgrind sees a call: self costs
+are exact, the costs of calls are exact only for callees that return.
 """
 
 import os

@@ -1,26 +1,30 @@
 #!/usr/bin/env python3
-"""guard.py: instructions of fixed workloads, held against a committed baseline: more than 2% up fails.
+"""guard.py: instructions of fixed workloads, held against a committed baseline.
 
     guard.py --build build/release              compare; what ctest and CI run
     guard.py --build build/release --update     make what is counted now the baseline
 
-Counted by callgrind, on the release build's libloam.so: every instruction inside the library, and apart
-from it those of the memory functions (memcpy, memset, ...) that the library calls, its own
+A workload fails if its count rises by more than 2%.
+
+Counted by callgrind, on the release build's libloam.so: every instruction inside the library, and
+apart from it those of the memory functions (memcpy, memset, ...) that the library calls, its own
 (override/memory.c) and libc's. The workloads are calls.c and objects.cpp. A workload that grew is
 shown by function: which grew, from what, to what.
 
-Why a tool of its own beside the benchmarks: times on a shared machine scatter by far more than the two
-percent by which a heap gets slower a commit at a time; counts repeat exactly. What they cannot see:
-caches, mispredicted branches, system calls, waiting. A change may rightly cost instructions and save
-time; then --update (or the target guard_update) belongs into its commit, and the reviewer sees the price.
+Why a tool of its own beside the benchmarks: times on a shared machine scatter by far more than the
+two percent by which a heap gets slower a commit at a time; counts repeat exactly. What they cannot
+see: caches, mispredicted branches, system calls, waiting. A change may rightly cost instructions
+and save time; then --update (or the target guard_update) belongs into its commit, and the reviewer
+sees the price.
 
-The purge worker is off (LOAM_PURGE_THREAD=0: purges happen in free, at fixed amounts), the environment
-is fixed. Counts belong to a compiler: the baseline has one entry for each processor and major version of
-a compiler, and where there is none, or other flags were used, nothing is compared, and that is said.
-libc's part is compared only where libc is that of the baseline and chose the same memory functions for
-this processor.
+The purge worker is off (LOAM_PURGE_THREAD=0: purges happen in free, at fixed amounts), the
+environment is fixed. Counts belong to a compiler: the baseline has one entry for each processor and
+major version of a compiler, and where there is none, or other flags were used, nothing is compared,
+and that is said. libc's part is compared only where libc is that of the baseline and chose the same
+memory functions for this processor.
 
-Exit: 0 nothing grew; 1 something grew, or could not be counted; 2 wrong use; 77 nothing to compare with.
+Exit: 0 nothing grew; 1 something grew, or could not be counted; 2 wrong use; 77 nothing to compare
+with.
 """
 
 import argparse
@@ -43,8 +47,12 @@ ALLOWED = 0.02
 SHOWN_FUNCTIONS = 10
 FORMAT = 1
 BASELINE = Path(__file__).resolve().parent / "baseline.json"
-MEMORY_FUNCTION = re.compile(r"mem(cpy|move|set|chr|cmp)")  # libc: __memset_avx2_unaligned and the like
-OWN_MEMORY = re.compile(r"mem(cpy|move|set|cmp)([._]\w+)*")  # override/memory.c: memset, memset_wide, ...
+MEMORY_FUNCTION = re.compile(
+    r"mem(cpy|move|set|chr|cmp)"
+)  # libc: __memset_avx2_unaligned and the like
+OWN_MEMORY = re.compile(
+    r"mem(cpy|move|set|cmp)([._]\w+)*"
+)  # override/memory.c: memset, memset_wide, ...
 UPDATE = "cmake --build --preset release --target guard_update"
 
 
@@ -58,7 +66,8 @@ class Wrong(Exception):
 
 @dataclass
 class Count:
-    """What one workload executed: instructions by function, inside the library and in libc for it."""
+    """What one workload executed: instructions by function, inside the library and in libc for
+    it."""
 
     own: dict
     libc: dict
@@ -223,7 +232,9 @@ def libc_differs(counts, entry, here):
     for what in ("libc", "valgrind"):
         if entry[what] != here[what]:
             return f"{here[what]} here, {entry[what]} in the baseline"
-    known = variants(entry["workloads"][name]["libc"] for name in counts if name in entry["workloads"])
+    known = variants(
+        entry["workloads"][name]["libc"] for name in counts if name in entry["workloads"]
+    )
     for function, names in variants(now.libc for now in counts.values()).items():
         if known.get(function, names).isdisjoint(names):
             return f"{min(names)} here, {min(known[function])} in the baseline"
@@ -281,8 +292,8 @@ def compare_all(counts, entry, here, asked_all):
         print(f"guard: cheaper by more than {ALLOWED:.0%}: {names}; keep the gain: {UPDATE}")
     if results["up"]:
         print(
-            f"guard: FAILED: more than {ALLOWED:.0%} dearer: {', '.join(results['up'])}. If it is worth "
-            f"it, say so in the commit and update: {UPDATE}"
+            f"guard: FAILED: more than {ALLOWED:.0%} dearer: {', '.join(results['up'])}. If it is "
+            f"worth it, say so in the commit and update: {UPDATE}"
         )
     if results["up"] or unknown or gone:
         return 1
@@ -317,7 +328,9 @@ def guard(args):
         if entry is None:
             raise Skip(f"{args.baseline} has no figures for {key}: {UPDATE}")
         if entry["flags"] != here["flags"]:
-            raise Skip(f"built with '{here['flags']}', the figures for {key} are for '{entry['flags']}'")
+            raise Skip(
+                f"built with '{here['flags']}', the figures for {key} are for '{entry['flags']}'"
+            )
     workloads = workloads_of(build["programs"])
     counts = count_all(choose(workloads, args.only), library)
 
@@ -337,8 +350,12 @@ def guard(args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", required=True, help="folder of the build, e.g. build/release")
-    parser.add_argument("--library", dest="tested", help="count this library instead of the build's own")
-    parser.add_argument("--baseline", type=Path, default=BASELINE, help="the file to hold it against")
+    parser.add_argument(
+        "--library", dest="tested", help="count this library instead of the build's own"
+    )
+    parser.add_argument(
+        "--baseline", type=Path, default=BASELINE, help="the file to hold it against"
+    )
     parser.add_argument("--update", action="store_true", help="write the baseline")
     parser.add_argument("--only", nargs="+", metavar="WORKLOAD", help="these workloads alone")
     args = parser.parse_args()

@@ -1,1 +1,1 @@
-"""The engine of bench/run.py and of demo/run.py: starts programs on allocators, measures, sums up."""
+"""The engine of bench/run.py and of demo/run.py: runs programs on allocators, sums up."""

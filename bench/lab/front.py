@@ -45,7 +45,8 @@ def make_out(path):
 
 
 def require(modules, install):
-    """Wrong use unless every one of {module: Debian package} is there; "{}" in `install` is them."""
+    """Wrong use unless every one of {module: Debian package} is there; "{}" in `install` is
+    them."""
     missing = []
     for module, package in modules.items():
         try:

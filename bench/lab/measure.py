@@ -121,7 +121,9 @@ class Launcher:
             "env": programs.environment(job, preload, allocator.env),
             "cwd": job.cwd or str(folder),
             "stdin": job.stdin,
-            "stdout": str(folder / "stdout") if not job.own_env or "stdout" in job.outputs else None,
+            "stdout": (
+                str(folder / "stdout") if not job.own_env or "stdout" in job.outputs else None
+            ),
             "stderr": str(folder / "stderr"),
             "seconds": self.timeout,
             "most_output": min(MOST_OUTPUT, shutil.disk_usage(folder).free // 2),
@@ -238,9 +240,7 @@ class Bench:
             for allocator in self.allocators:
                 key = (probe[0], allocator.library)
                 if key not in known:
-                    known[key] = allocators.preload_for(
-                        probe, allocator, task.preloads, task.env
-                    )
+                    known[key] = allocators.preload_for(probe, allocator, task.preloads, task.env)
                 preload, why = known[key]
                 pair = (task.label, allocator.name)
                 if why:

@@ -3,14 +3,14 @@
 As in programs.py: unchanged binaries of the distribution, inputs that depend on nothing but a size,
 output that must be as on glibc, one to two seconds of CPU time at full size.
 
-How much of its time each spends in malloc and free (glibc, perf, symbols of malloc's own: copies and
-page faults come on top) decides whether it can tell allocators apart:
+How much of its time each spends in malloc and free (glibc, perf, symbols of malloc's own: copies
+and page faults come on top) decides whether it can tell allocators apart:
 
     node 20%   z3 10%   rustc 9%   clang 8%   g++ 5%   git 3%
 
-Left out, because their malloc is not what they wait for: PostgreSQL and memcached (heaps of their own
-over few large blocks), nginx (pools, and most of its time is the kernel's). rustup's rustc is linked to
-a malloc of its own (its executable exports one, which comes before any preload): only the
+Left out, because their malloc is not what they wait for: PostgreSQL and memcached (heaps of their
+own over few large blocks), nginx (pools, and most of its time is the kernel's). rustup's rustc is
+linked to a malloc of its own (its executable exports one, which comes before any preload): only the
 distribution's rustc, which uses libc's, is found here.
 """
 

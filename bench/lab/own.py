@@ -108,7 +108,9 @@ def foreign_malloc(own, glibc):
 def failure(row):
     """What to say where the command fails on glibc: nothing can be compared with that."""
     failed = row.status == "exit"
-    text = f"{row.workload} on {BASELINE}: {row.detail if failed else f'{row.status}: {row.detail}'}"
+    text = (
+        f"{row.workload} on {BASELINE}: {row.detail if failed else f'{row.status}: {row.detail}'}"
+    )
     more = "; --ignore-failure measures a command that fails as well" if failed else ""
     return f"{text}. Nothing was measured{more}"
 
@@ -144,8 +146,8 @@ def remarks(options, own, rows, ignored):
     if times and statistics.median(times) < SHORT:
         said.append((
             "short",
-            f"a run takes {1000 * statistics.median(times):.1f} ms of CPU time on {BASELINE}: mostly "
-            "the start of processes. Let the program do more",
+            f"a run takes {1000 * statistics.median(times):.1f} ms of CPU time on {BASELINE}: "
+            "mostly the start of processes. Let the program do more",
         ))  # fmt: skip
     if options.rounds == 1:
         said.append(("one round", "nothing says how far figures vary: --rounds 5"))

@@ -56,7 +56,9 @@ def write(view, directory):
                 if figure is None:
                     path.unlink(missing_ok=True)
                     continue
-                figure.savefig(path, dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else None)  # fmt: skip
+                figure.savefig(
+                    path, dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else None
+                )
                 written.append(path)
                 if path.suffix == ".svg":
                     path.write_text(lean(for_the_dark(path.read_text(encoding="utf-8"), view)))

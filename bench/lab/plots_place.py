@@ -56,7 +56,16 @@ def boxes(x, y, width, height, near, far):
     """Candidate places around a point, the best first: (label, box)."""
     for distance in (near, near * 1.8, far, far * 1.6, far * 2.3):
         away = distance > near * 1.8
-        for dx, dy in ((1, 0), (-1, 0), (0, -1), (0, 1), (0.8, -0.8), (0.8, 0.8), (-0.8, -0.8), (-0.8, 0.8)):  # fmt: skip
+        for dx, dy in (
+            (1, 0),
+            (-1, 0),
+            (0, -1),
+            (0, 1),
+            (0.8, -0.8),
+            (0.8, 0.8),
+            (-0.8, -0.8),
+            (-0.8, 0.8),
+        ):
             at_x, at_y = x + dx * distance, y + dy * (distance + height * 0.35)
             anchor = "start" if dx > 0 else "end" if dx < 0 else "middle"
             left = at_x - {"start": 0, "middle": width / 2, "end": width}[anchor]
@@ -111,7 +120,29 @@ def crowding(points, index):
 def ticks(low, high, most=7):
     """Round figures for a logarithmic axis of ratios, all within low..high."""
     fine = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
-    finer = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 7, 10]  # fmt: skip
+    finer = [
+        0.1,
+        0.2,
+        0.3,
+        0.4,
+        0.5,
+        0.6,
+        0.7,
+        0.8,
+        0.9,
+        1,
+        1.2,
+        1.4,
+        1.6,
+        1.8,
+        2,
+        2.5,
+        3,
+        4,
+        5,
+        7,
+        10,
+    ]
     hundredths = [step / 100 for step in range(50, 200)]
     fiftieths = [step / 50 for step in range(25, 100)]
     tenths = [step / 10 for step in range(1, 30)]

@@ -74,7 +74,9 @@ class View:
         self.directory = Path(directory)
         self.run = run
         self.meta = run.meta
-        self.workloads = [w for w in run.workloads if any(run.cell(w, n).rows for n in run.allocators)]  # fmt: skip
+        self.workloads = [
+            w for w in run.workloads if any(run.cell(w, n).rows for n in run.allocators)
+        ]
         self.base = BASELINE if BASELINE in run.allocators else run.allocators[0]
         self.hero = HERO if HERO in run.allocators and HERO != self.base else None
         self.colours = plots_colours.colours(run.allocators)

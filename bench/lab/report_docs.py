@@ -122,7 +122,10 @@ def mean_text(mean):
 def against_text(each):
     if each is None:
         return ["–", "–"]
-    return [f"{figure(each.mean.value)} ({interval(each.mean)})", f"{each.ahead} / {each.tie} / {each.behind}"]  # fmt: skip
+    return [
+        f"{figure(each.mean.value)} ({interval(each.mean)})",
+        f"{each.ahead} / {each.tie} / {each.behind}",
+    ]
 
 
 def figures(view, metric):

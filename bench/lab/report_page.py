@@ -112,7 +112,15 @@ def charts(view):
                 groups.append({"ident": group.ident, "title": group.title, "panels": panels})
         if groups:
             title = capital(TITLES[metric])
-            found.append({"metric": metric, "title": title, "one": 100 / most, "limit": most, "groups": groups})  # fmt: skip
+            found.append(
+                {
+                    "metric": metric,
+                    "title": title,
+                    "one": 100 / most,
+                    "limit": most,
+                    "groups": groups,
+                }
+            )
     return found
 
 
@@ -127,7 +135,10 @@ def overall(view):
             rows = []
             for name, mean in order:
                 short = "" if mean.count == mean.total else f" of {mean.count}"
-                title = f"{name}: {figure(mean.value)} ({interval(mean)}), {mean.count} of {mean.total} rows"  # fmt: skip
+                title = (
+                    f"{name}: {figure(mean.value)} ({interval(mean)}), "
+                    f"{mean.count} of {mean.total} rows"
+                )
                 own = {
                     "text": figure(mean.value) + short, "value": mean.value, "title": title,
                     "low": mean.low, "high": mean.high, "kind": "",
@@ -235,7 +246,9 @@ def meta_lines(view):
     """[(what, text)] of how the run was made."""
     options = view.meta.get("options")
     if isinstance(options, dict):
-        options = ", ".join(f"{key} {value}" for key, value in options.items() if value not in (None, False, [], ""))  # fmt: skip
+        options = ", ".join(
+            f"{key} {value}" for key, value in options.items() if value not in (None, False, [], "")
+        )
     rows = [
         ("Machine", report_words.machine(view)),
         ("Commit", report_words.commit(view)),

@@ -21,7 +21,8 @@ WIDE, HALF, NARROW = (1000, 520), (600, 420), (358, 390)
 def text(x, y, words, anchor="start", kind="", weight=""):
     classes = f' class="{kind}"' if kind else ""
     bold = f' font-weight="{weight}"' if weight else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{classes}{bold}>{escape(words)}</text>'  # fmt: skip
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    return f"<text {place}{classes}{bold}>{escape(words)}</text>"
 
 
 def line(x1, y1, x2, y2, kind):
@@ -171,7 +172,10 @@ def curves_of(view, lines, marks, size, kind):
         title = f"{name}: peak {memory(peak)}, at the end {memory(curve[-1][1])}"
         parts.append(f'<g class="{marks[name]} curve"><title>{escape(title)}</title>')
         parts.append(f'<polyline points="{path}"/>')
-        parts.append(f'<path class="leader" d="M{last:.1f} {y:.1f}H{frame[2]:.1f}L{frame[2] + 6:.1f} {label:.1f}"/>')  # fmt: skip
+        parts.append(
+            f'<path class="leader" d="M{last:.1f} {y:.1f}H{frame[2]:.1f}L{frame[2] + 6:.1f} '
+            f'{label:.1f}"/>'
+        )
         parts.append(text(frame[2] + 8, label + 4, name, "start", "name"))
         parts.append("</g>")
     return drawing(size, kind, "resident memory over time, one line an allocator", parts)
@@ -190,7 +194,7 @@ def seconds_axis(end, frame, size):
 
 def step(most):
     """A round distance of grid lines: four to eight up to `most`."""
-    size = 10.0 ** -6
+    size = 10.0**-6
     while True:
         for factor in (1, 2, 5):
             if most / (size * factor) <= 8:

@@ -134,7 +134,10 @@ def headline(run):
 def score(run, metric, workloads):
     """One sentence: row by row, against whichever rival is the best there."""
     rows = row_by_row(run, metric, workloads)
-    counts = [f"{len(rows[word])} {text}" for word, text in (("ahead", "won"), ("tie", "tied"), ("behind", "lost"))]  # fmt: skip
+    counts = [
+        f"{len(rows[word])} {text}"
+        for word, text in (("ahead", "won"), ("tie", "tied"), ("behind", "lost"))
+    ]
     return f"Row by row against the best rival of each: {', '.join(counts)}."
 
 

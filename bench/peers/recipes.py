@@ -177,7 +177,15 @@ def by_hardened_mallocs_flags(config: str) -> Callable[[Job], tuple[Path, str]]:
         lines = (crate / f"config-{config}.conf").read_text().splitlines()
         settings = [f"-D{line}" for line in lines if line and not line.startswith("#")]
         made = []
-        for name in ("chacha.c", "h_malloc.c", "memory.c", "pages.c", "random.c", "util.c", "new.cc"):
+        for name in (
+            "chacha.c",
+            "h_malloc.c",
+            "memory.c",
+            "pages.c",
+            "random.c",
+            "util.c",
+            "new.cc",
+        ):
             plus = name.endswith(".cc")
             command = [*shlex.split(compiler("CXX" if plus else "CC")), *shared.split()]
             command += [*(["-std=c++17"] if plus else ["-std=c2x", *words]), *settings]
@@ -299,7 +307,8 @@ PEERS: tuple[Bundled | Installed, ...] = (
         (
             "/usr/lib/llvm-*/lib/clang/*/lib/linux/"
             f"libclang_rt.scudo_standalone-{platform.machine()}.so",
-            f"/usr/lib/llvm-*/lib/clang/*/lib/{platform.machine()}-*/libclang_rt.scudo_standalone.so",
+            f"/usr/lib/llvm-*/lib/clang/*/lib/{platform.machine()}-*/"
+            "libclang_rt.scudo_standalone.so",
         ),
         "libclang-rt-22-dev or an older one",
     ),

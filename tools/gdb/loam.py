@@ -1,15 +1,17 @@
 """loam.py: shows gdb loam's heap, in a running process or a core file.
 
     (gdb) source <prefix>/share/loam/gdb/loam.py
-    (gdb) loam heap              the arena, ranges of memory that is not its own, each thread's heap, and branches of
-                                 first-class heaps
-    (gdb) loam page ADDRESS      what lies there: which page, class, block and owner; in use or free; of sampled objects
-                                 who allocated and freed them
+    (gdb) loam heap              the arena, ranges of memory that is not its own, each thread's
+                                 heap, and branches of first-class heaps
+    (gdb) loam page ADDRESS      what lies there: which page, class, block and owner; in use or
+                                 free; of sampled objects who allocated and freed them
     (gdb) loam blocks            blocks in use, by size class; large and sampled objects
 
-and prints lm_heap_t, lm_page_t, lm_block_t and lm_arena_t in a line each. It only reads memory (loam_heap.py, beside
-this file), and calls nothing. It needs the library's debug information. What a thread is in the middle of may be counted wrongly by a block; of a library whose
-free lists are encoded (debug, secure) the key is read as well, and blocks count as unknown where that does not work.
+and prints lm_heap_t, lm_page_t, lm_block_t and lm_arena_t in a line each. It only reads memory
+(loam_heap.py, beside this file), and calls nothing. It needs the library's debug information. What
+a thread is in the middle of may be counted wrongly by a block; of a library whose free lists are
+encoded (debug, secure) the key is read as well, and blocks count as unknown where that does not
+work.
 """
 
 import os
@@ -20,8 +22,21 @@ import gdb.printing
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from loam_heap import (  # noqa: E402  lies beside this file
-    address_of, Arena, block_state, kind_name, Links, no_arguments, number, offset_of, owner_text, ranges,
-    request_text, Sampled, size_text, SLICE_SHIFT, symbol,
+    address_of,
+    Arena,
+    block_state,
+    kind_name,
+    Links,
+    no_arguments,
+    number,
+    offset_of,
+    owner_text,
+    ranges,
+    request_text,
+    Sampled,
+    size_text,
+    SLICE_SHIFT,
+    symbol,
 )
 
 
@@ -50,12 +65,23 @@ class LoamHeap(gdb.Command):
                 if kind == "page":
                     heap = number(span["heap"])
                     pages[heap] = pages.get(heap, 0) + 1
-            print(f"{place.name} {place.base:#x}: {size_text(place.slices << SLICE_SHIFT)}" + "".join(
-                f", {kind} {size_text(count << SLICE_SHIFT)}" for kind, count in sorted(slices.items())))
+            print(
+                f"{place.name} {place.base:#x}: {size_text(place.slices << SLICE_SHIFT)}"
+                + "".join(
+                    f", {kind} {size_text(count << SLICE_SHIFT)}"
+                    for kind, count in sorted(slices.items())
+                )
+            )
         for heap in arena.heaps():
-            state = ", parked" if bool(heap["parked"]) else ", kept for the next" if bool(heap["kept"]) else ""
-            print(f"heap {number(heap.address):#x}: {arena.thread_of(heap)}{state}, "
-                  f"{pages.get(number(heap.address), 0)} pages")
+            state = (
+                ", parked"
+                if bool(heap["parked"])
+                else ", kept for the next" if bool(heap["kept"]) else ""
+            )
+            print(
+                f"heap {number(heap.address):#x}: {arena.thread_of(heap)}{state}, "
+                f"{pages.get(number(heap.address), 0)} pages"
+            )
 
 
 class LoamPage(gdb.Command):
@@ -82,12 +108,19 @@ class LoamPage(gdb.Command):
                 self.large(arena, address, span)
             elif arena.kind_of(span) == "waiting":
                 start = arena.start(span)
-                print(f"{address:#x}: free, waits before its memory is used again, byte {address - start} of a large object "
-                      f"of {arena.waiting_large[start]} B at {start:#x}")
+                print(
+                    f"{address:#x}: free, waits before its memory is used again, byte "
+                    f"{address - start} of a large object of {arena.waiting_large[start]} B at "
+                    f"{start:#x}"
+                )
             else:
-                text = {"meta": "loam's own", "damaged": "damaged"}.get(kind_name(span), f"free, {kind_name(span)}")
-                print(f"{address:#x}: {text}, a span of {size_text(int(span['slices']) << SLICE_SHIFT)} at "
-                      f"{arena.start(span):#x}")
+                text = {"meta": "loam's own", "damaged": "damaged"}.get(
+                    kind_name(span), f"free, {kind_name(span)}"
+                )
+                print(
+                    f"{address:#x}: {text}, a span of "
+                    f"{size_text(int(span['slices']) << SLICE_SHIFT)} at {arena.start(span):#x}"
+                )
         elif kind_name(page) == "large":
             self.large(arena, address, page)
         else:
@@ -104,9 +137,15 @@ class LoamPage(gdb.Command):
         start = span + (shift or 0)
         usable -= start - span
         if address < start:
-            print(f"{address:#x}: loam's own, {start - address} B before a large object of {usable} B at {start:#x}")
+            print(
+                f"{address:#x}: loam's own, {start - address} B before a large object of {usable} "
+                f"B at {start:#x}"
+            )
             return
-        print(f"{address:#x}: {state}, byte {address - start} of a large object of {usable} B at {start:#x}{request}{of}")
+        print(
+            f"{address:#x}: {state}, byte {address - start} of a large object of {usable} B at "
+            f"{start:#x}{request}{of}"
+        )
 
     @staticmethod
     def block(arena, address, page):
@@ -121,8 +160,10 @@ class LoamPage(gdb.Command):
         if shift is not None and 16 <= shift < each and address >= block + shift:
             what, of = address - block - shift, f"the object at {block + shift:#x} in {of}"
         print(f"{address:#x}: {state}, byte {what} of {of}{request}")
-        print(f"  size class {each} B, page {start:#x} of {size_text(int(page['slices']) << SLICE_SHIFT)}, owned by "
-              f"{owner_text(arena, page)}")
+        print(
+            f"  size class {each} B, page {start:#x} of "
+            f"{size_text(int(page['slices']) << SLICE_SHIFT)}, owned by {owner_text(arena, page)}"
+        )
 
 
 class LoamBlocks(gdb.Command):
@@ -158,7 +199,10 @@ class LoamBlocks(gdb.Command):
         print(f"large objects: {large}, {size_text(large_bytes)}")
         sampled = symbol("lm_sampled")
         if number(sampled["base"]) != 0:
-            print(f"sampled objects: {int(sampled['objects']['now'])}, {size_text(int(sampled['bytes']['now']))}")
+            print(
+                f"sampled objects: {int(sampled['objects']['now'])}, "
+                f"{size_text(int(sampled['bytes']['now']))}"
+            )
 
 
 class HeapPrinter:
@@ -169,7 +213,8 @@ class HeapPrinter:
         state = "in use" if bool(self.value["active"]) else "idle"
         if number(self.value["fheap"]["fheap"]) != 0:
             state += f", a branch of loam_heap {number(self.value['fheap']['fheap']):#x}"
-        return f"heap, {state}, {int(self.value['pages'])} pages, token {number(self.value['token']):#x}"
+        token = number(self.value["token"])
+        return f"heap, {state}, {int(self.value['pages'])} pages, token {token:#x}"
 
 
 class PagePrinter:
@@ -179,8 +224,10 @@ class PagePrinter:
     def to_string(self):
         kind, slices = kind_name(self.value), int(self.value["slices"])
         if kind == "page":
-            return (f"page of {int(self.value['capacity'])} blocks of {int(self.value['block_bytes'])} B, "
-                    f"{int(self.value['carved'])} made")
+            return (
+                f"page of {int(self.value['capacity'])} blocks of {int(self.value['block_bytes'])} "
+                f"B, {int(self.value['carved'])} made"
+            )
         what = f", {int(self.value['bytes'])} B usable" if kind == "large" else ""
         return f"{kind} span of {slices} slices{what}"
 
@@ -229,7 +276,12 @@ class ArenaPrinter:
 
 def printers():
     collection = gdb.printing.RegexpCollectionPrettyPrinter("loam")
-    for name, printer in (("heap", HeapPrinter), ("page", PagePrinter), ("block", BlockPrinter), ("arena", ArenaPrinter)):
+    for name, printer in (
+        ("heap", HeapPrinter),
+        ("page", PagePrinter),
+        ("block", BlockPrinter),
+        ("arena", ArenaPrinter),
+    ):
         collection.add_printer(name, f"^lm_{name}(_t)?$", printer)
     collection.add_printer("whole", "^loam_heap$", WholePrinter)
     return collection

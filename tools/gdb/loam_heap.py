@@ -1,8 +1,8 @@
 """loam_heap.py: reads loam's heap out of a process or a core file, for loam.py, which shows it.
 
-Pages, blocks, free lists and sampled objects as gdb's values and Python's, and what is to be said of one. It only reads
-memory, and calls nothing. The constants are those of the headers that are named beside them: of another version's
-library it may say what is not so.
+Pages, blocks, free lists and sampled objects as gdb's values and Python's, and what is to be said
+of one. It only reads memory, and calls nothing. The constants are those of the headers that are
+named beside them: of another version's library it may say what is not so.
 """
 
 import gdb
@@ -20,7 +20,9 @@ def symbol(name):
     try:
         return gdb.parse_and_eval(name)
     except gdb.error as error:
-        raise gdb.GdbError(f"loam: no {name} here: is loam in the program, with debug information? ({error})")
+        raise gdb.GdbError(
+            f"loam: no {name} here: is loam in the program, with debug information? ({error})"
+        )
 
 
 def number(value):
@@ -61,7 +63,11 @@ def size_text(count):
 
 def end_of_block(page, start, block):
     """Where the debug build's word of a block is: just before this."""
-    return block + int(page["block_bytes"]) if kind_name(page) == "page" else start + int(page["bytes"])
+    return (
+        block + int(page["block_bytes"])
+        if kind_name(page) == "page"
+        else start + int(page["bytes"])
+    )
 
 
 def mask_of_word(end):
@@ -71,7 +77,8 @@ def mask_of_word(end):
 
 
 def request_text(page, start, block):
-    """What the debug build's word behind the object says (checks/fence.c): ", 100 B requested", or why it says nothing."""
+    """What the debug build's word behind the object says (checks/fence.c): ", 100 B requested", or
+    why it says nothing."""
     if gdb.lookup_global_symbol("lm_word_get", gdb.SYMBOL_VAR_DOMAIN) is None:
         return ""
     end = end_of_block(page, start, block)
@@ -87,7 +94,8 @@ def request_text(page, start, block):
 
 
 def offset_of(page, block):
-    """Where in its block an object at an offset begins, freed or not (heap/offset.c); None of other pages."""
+    """Where in its block an object at an offset begins, freed or not (heap/offset.c); None of other
+    pages."""
     if number(page["owner"]) != OWNER_OFFSET:
         return None
     if kind_name(page) == "large":
@@ -135,7 +143,8 @@ class Links:
             self.known = False
 
     def next(self, address, link):
-        """What a link means that lies there: lm_link_key in heap.h; in debug builds a sum stands above its address."""
+        """What a link means that lies there: lm_link_key in heap.h; in debug builds a sum stands
+        above its address."""
         if self.key == 0:
             return link
         word = link ^ self.key ^ (((address >> SLICE_SHIFT) * 0x9E3779B97F4A7C15) & (2**64 - 1))
@@ -155,10 +164,17 @@ class Links:
 
 
 class Place:
-    """Slices in a row, with their map and descriptors: the arena, or a range outside it (span/range.h)."""
+    """Slices in a row, with their map and descriptors: the arena, or a range outside it
+    (span/range.h)."""
 
     def __init__(self, name, base, slices, pages, page_of_slice):
-        self.name, self.base, self.slices, self.pages, self.map = name, base, slices, pages, page_of_slice
+        self.name, self.base, self.slices, self.pages, self.map = (
+            name,
+            base,
+            slices,
+            pages,
+            page_of_slice,
+        )
         self.first, self.each = number(pages), pages.dereference().type.sizeof
 
     def has(self, page):
@@ -181,18 +197,27 @@ class Place:
 
 
 def ranges():
-    """Those outside the arena: what lies inside it is told by the arena's own map and descriptors."""
+    """Those outside the arena: what lies inside it is told by the arena's own map and
+    descriptors."""
     table = symbol("lm_ranges")
     for i in range(table.type.range()[1] + 1):
         bounds = number(table[i]["bounds"])
         if bounds != 0 and number(table[i]["memory"]) != 0:
-            yield Place("range", bounds >> 32 << SLICE_SHIFT, bounds & 0xFFFFFFFF, table[i]["pages"], table[i]["map"])
+            yield Place(
+                "range",
+                bounds >> 32 << SLICE_SHIFT,
+                bounds & 0xFFFFFFFF,
+                table[i]["pages"],
+                table[i]["map"],
+            )
 
 
 class Arena:
     def __init__(self):
         arena = symbol("lm_arena")
-        own = Place("arena", number(arena["base"]), int(arena["slices"]), arena["pages"], arena["map"])
+        own = Place(
+            "arena", number(arena["base"]), int(arena["slices"]), arena["pages"], arena["map"]
+        )
         self.places = [own, *ranges()]
         self.links = Links()
         self.threads = threads_by_token()
@@ -210,7 +235,11 @@ class Arena:
         if not bool(heap["active"]):
             return "no thread"
         token = number(heap["token"])
-        return f"thread {self.threads[token]}" if token in self.threads else f"a thread that gdb does not see ({token:#x})"
+        return (
+            f"thread {self.threads[token]}"
+            if token in self.threads
+            else f"a thread that gdb does not see ({token:#x})"
+        )
 
     def start(self, page):
         return next(place.start(page) for place in self.places if place.has(page))
@@ -226,8 +255,8 @@ class Arena:
 
     @staticmethod
     def large_that_wait():
-        """Freed large objects whose memory is not to be used again at once, by address: their bytes. They count as
-        loam's own meanwhile."""
+        """Freed large objects whose memory is not to be used again at once, by address: their
+        bytes. They count as loam's own meanwhile."""
         spans = []
         try:  # debug: checks/reuse.c
             ring = gdb.parse_and_eval("'reuse.c'::ring")
@@ -250,7 +279,9 @@ class Arena:
         arena, waiting = symbol("lm_arena"), {}
         for span in spans:  # of a range none waits
             slice_number = (number(span) - number(arena["pages"])) // span.dereference().type.sizeof
-            waiting[number(arena["base"]) + (slice_number << SLICE_SHIFT)] = int(span.dereference()["bytes"])
+            waiting[number(arena["base"]) + (slice_number << SLICE_SHIFT)] = int(
+                span.dereference()["bytes"]
+            )
         return waiting
 
     def kind_of(self, span):
@@ -282,7 +313,9 @@ class Arena:
 
     def free_of_page(self, page):
         """Addresses of the page's blocks that are on its own two lists: by whom they were freed."""
-        where = {block: "free" for block in self.links.walk(number(page["free"]), int(page["carved"]))}
+        where = {
+            block: "free" for block in self.links.walk(number(page["free"]), int(page["carved"]))
+        }
         remote, start = number(page["remote"]), self.start(page)
         count = remote >> 16 & 0xFFFF
         if count != 0:
@@ -292,8 +325,8 @@ class Arena:
         return where
 
     def waiting(self, heap, size_class):
-        """In a secure build: freed blocks that are not to be used again at once, by ring: of a small size class, or of
-        all that are larger."""
+        """In a secure build: freed blocks that are not to be used again at once, by ring: of a
+        small size class, or of all that are larger."""
         if not any(field.name == "quarantine" for field in heap.type.fields()):
             return []
         rings = heap["quarantine"]["ring"]
@@ -306,7 +339,8 @@ class Arena:
         return [block for block in blocks if block != 0]
 
     def ready(self):
-        """Blocks that are out of their pages and in nobody's hands: in lists of threads, or between them."""
+        """Blocks that are out of their pages and in nobody's hands: in lists of threads, or between
+        them."""
         where = {}
         for heap in self.heaps():
             thread = self.thread_of(heap)
@@ -333,7 +367,8 @@ class Sampled:
         self.base, self.count = number(self.all["base"]), int(self.all["count"])
 
     def slot_of(self, address):
-        """The slot that an address lies in, or whose guard it is; None where it is neither: lm_sampled_near."""
+        """The slot that an address lies in, or whose guard it is; None where it is neither:
+        lm_sampled_near."""
         if self.base == 0 or not 0 <= address - self.base < (2 * self.count + 1) << SLICE_SHIFT:
             return None
         slice_number = (address - self.base) >> SLICE_SHIFT
@@ -359,9 +394,15 @@ class Sampled:
         start, count = number(slot["object"]), int(self.all["span"][2 * index + 1]["bytes"])
         at, guard = address - start, (address - self.base) >> SLICE_SHIFT & 1 == 0
         state = "a guard" if guard else "in use" if self.state(index) == 1 else "free"
-        part = f"{-at} B before" if at < 0 else f"byte {at} of" if at < count or at == 0 else f"{at - count} B behind the end of"
-        print(f"{address:#x}: {state}, {part} a sampled object of {count} B at "
-              f"{start:#x}, {where}")
+        part = (
+            f"{-at} B before"
+            if at < 0
+            else f"byte {at} of" if at < count or at == 0 else f"{at - count} B behind the end of"
+        )
+        print(
+            f"{address:#x}: {state}, {part} a sampled object of {count} B at "
+            f"{start:#x}, {where}"
+        )
         self.trace("allocated", slot["allocated"])
         if self.state(index) != 1:
             self.trace("freed", slot["freed"])
@@ -370,7 +411,10 @@ class Sampled:
     def trace(done, trace):
         tid = int(trace["thread"])
         known = {thread.ptid[1]: thread.num for thread in gdb.selected_inferior().threads()}
-        print(f"  {done} by {f'thread {known[tid]}' if tid in known else 'a thread that has ended'} (LWP {tid}):")
+        print(
+            f"  {done} by {f'thread {known[tid]}' if tid in known else 'a thread that has ended'} "
+            f"(LWP {tid}):"
+        )
         for i in range(int(trace["depth"])):
             print(f"    #{i} {place_text(number(trace['frames'][i]))}")
 

@@ -1,9 +1,9 @@
 """Writes the C++ file that g++ and clang compile in the lab.
 
 write(path, count) makes one C++17 file that includes the usual containers and has `count` groups of
-templates, each instantiated with types of its own: maps, variants, tuples, a small expression-template
-library, algorithms with lambdas. Most of the work is the front end's: parsing headers and instantiating.
-The text depends on `count` alone.
+templates, each instantiated with types of its own: maps, variants, tuples, a small
+expression-template library, algorithms with lambdas. Most of the work is the front end's: parsing
+headers and instantiating. The text depends on `count` alone.
 """
 
 HEAD = """#include <algorithm>

@@ -1,8 +1,9 @@
 """Makes the repository that git packs and shows in the lab.
 
-write(git, path, count) makes a bare repository with a history of `count` commits on some forty files of a
-thousand lines or fewer: lines change, move and grow; now and then a file is renamed. Names, dates and
-texts are fixed, so every object has the same hash everywhere. It needs git itself (`git fast-import`).
+write(git, path, count) makes a bare repository with a history of `count` commits on some forty
+files of a thousand lines or fewer: lines change, move and grow; now and then a file is renamed.
+Names, dates and texts are fixed, so every object has the same hash everywhere. It needs git itself
+(`git fast-import`).
 """
 
 import subprocess
@@ -67,7 +68,12 @@ def stream(count):
 
 
 def write(git, path, count):
-    env = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": "/nonexistent",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "LC_ALL": "C",
+    }
 
     def run(*arguments, **more):
         subprocess.run([git, *arguments], env=env, check=True, capture_output=True, **more)

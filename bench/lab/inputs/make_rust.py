@@ -1,8 +1,9 @@
 """Writes the Rust library that rustc compiles in the lab.
 
-write(path, count) makes one file of `count` modules: a structure with derived traits, an enumeration,
-a generic container with a trait, iterator chains and formatting, each with constants of its own so that
-nothing is merged. It uses the standard library of Rust 1.63. The text depends on `count` alone.
+write(path, count) makes one file of `count` modules: a structure with derived traits, an
+enumeration, a generic container with a trait, iterator chains and formatting, each with constants
+of its own so that nothing is merged. It uses the standard library of Rust 1.63. The text depends on
+`count` alone.
 """
 
 MODULE = """
@@ -80,7 +81,8 @@ pub mod part_@N@ {
         let mut found: Vec<Token> = text
             .split(|c: char| c.is_whitespace() || c == ',')
             .filter(|word| !word.is_empty())
-            .map(|word| word.parse().map(Token::Number).unwrap_or_else(|_| Token::Word(word.into())))
+            .map(|word| word.parse().map(Token::Number)\
+.unwrap_or_else(|_| Token::Word(word.into())))
             .collect();
         if found.len() > @S@ {
             let last = found.pop().unwrap();

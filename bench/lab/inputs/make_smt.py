@@ -1,10 +1,11 @@
 """Writes the problems that z3 solves in the lab.
 
-write(path, count) makes one SMT-LIB file of `count` problems, each with numbers of its own: integers in
-an array and under an uninterpreted function, with orders and sums between them (arrays, congruence and
-linear arithmetic: terms and clauses come and go by the hundred thousand). z3 cuts small objects from
-chunks of its own, so bit-vectors or quantifiers would hardly call malloc: under 2% of the time, measured;
-with these it is about 10%. The text depends on `count` alone, and z3's seeds are set in it.
+write(path, count) makes one SMT-LIB file of `count` problems, each with numbers of its own:
+integers in an array and under an uninterpreted function, with orders and sums between them (arrays,
+congruence and linear arithmetic: terms and clauses come and go by the hundred thousand). z3 cuts
+small objects from chunks of its own, so bit-vectors or quantifiers would hardly call malloc: under
+2% of the time, measured; with these it is about 10%. The text depends on `count` alone, and z3's
+seeds are set in it.
 """
 
 INTEGERS, CONDITIONS = 100, 330
