@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
-"""compile.py: what compilers are told by the attributes of loam/malloc.h and heap.h, seen in what they say of small programs.
+"""compile.py: the attributes of loam/malloc.h and heap.h, seen in what compilers warn of.
 
-    compile.py attributes --include include [--cc cc --cxx c++]     every function, each kind of mistake, gcc and clang
-    compile.py names --nm nm --object FILE                          what a source with loam/override.h asks for:
-                                                                    none of what override/libc.c replaces, and it
-                                                                    (tests/api/override.c) tries all of that
+    compile.py attributes --include include [--cc cc --cxx c++]     every function, each kind of
+                                                                    mistake, gcc and clang
+    compile.py names --nm nm --object FILE                          what a source with
+                                                                    loam/override.h asks for: none
+                                                                    of what override/libc.c
+                                                                    replaces, and it
+                                                                    (tests/api/override.c) tries all
+                                                                    of that
 
-`attributes`: for each function a program with one mistake has to give exactly the warnings that are expected, by their
-names (-W...), from each compiler that is there; a program without a mistake, all functions in it, none at all. The
-sizes that compilers know of an object are tested where they use them: a wrong __builtin_object_size is an error.
-It cannot see whether the functions work. Exit: 0 all held, 1 not, 77 no compiler of a known kind.
+`attributes`: for each function a program with one mistake has to give exactly the warnings that are
+expected, by their names (-W...), from each compiler that is there; a program without a mistake, all
+functions in it, none at all. The sizes that compilers know of an object are tested where they use
+them: a wrong __builtin_object_size is an error. It cannot see whether the functions work. Exit: 0
+all held, 1 not, 77 no compiler of a known kind.
 """
 
 import argparse
@@ -40,11 +45,16 @@ FUNCTIONS = {
     "malloc_aligned": ("loam_malloc_aligned(96, 32)", f"loam_malloc_aligned({HUGE}, 32)"),
     "zalloc_aligned": ("loam_zalloc_aligned(96, 32)", f"loam_zalloc_aligned({HUGE}, 32)"),
     "calloc_aligned": ("loam_calloc_aligned(2, 48, 32)", f"loam_calloc_aligned({HUGE} / 4, 8, 32)"),
-    "realloc_aligned": ("loam_realloc_aligned(old, 96, 32)", f"loam_realloc_aligned(old, {HUGE}, 32)"),
-    "rezalloc_aligned": ("loam_rezalloc_aligned(old, 96, 32)", f"loam_rezalloc_aligned(old, {HUGE}, 32)"),
-    "recalloc_aligned": ("loam_recalloc_aligned(old, 2, 48, 32)", f"loam_recalloc_aligned(old, {HUGE} / 4, 8, 32)"),
-    "malloc_aligned_offset": ("loam_malloc_aligned_offset(96, 32, 8)", f"loam_malloc_aligned_offset({HUGE}, 32, 8)"),
-    "zalloc_aligned_offset": ("loam_zalloc_aligned_offset(96, 32, 8)", f"loam_zalloc_aligned_offset({HUGE}, 32, 8)"),
+    "realloc_aligned": ("loam_realloc_aligned(old, 96, 32)",
+                        f"loam_realloc_aligned(old, {HUGE}, 32)"),
+    "rezalloc_aligned": ("loam_rezalloc_aligned(old, 96, 32)",
+                         f"loam_rezalloc_aligned(old, {HUGE}, 32)"),
+    "recalloc_aligned": ("loam_recalloc_aligned(old, 2, 48, 32)",
+                         f"loam_recalloc_aligned(old, {HUGE} / 4, 8, 32)"),
+    "malloc_aligned_offset": ("loam_malloc_aligned_offset(96, 32, 8)",
+                              f"loam_malloc_aligned_offset({HUGE}, 32, 8)"),
+    "zalloc_aligned_offset": ("loam_zalloc_aligned_offset(96, 32, 8)",
+                              f"loam_zalloc_aligned_offset({HUGE}, 32, 8)"),
     "calloc_aligned_offset": ("loam_calloc_aligned_offset(2, 48, 32, 8)",
                               f"loam_calloc_aligned_offset({HUGE} / 4, 8, 32, 8)"),
     "realloc_aligned_offset": ("loam_realloc_aligned_offset(old, 96, 32, 8)",
@@ -65,18 +75,27 @@ FUNCTIONS = {
     "heap_malloc": ("loam_heap_malloc(heap, 96)", f"loam_heap_malloc(heap, {HUGE})"),
     "heap_zalloc": ("loam_heap_zalloc(heap, 96)", f"loam_heap_zalloc(heap, {HUGE})"),
     "heap_calloc": ("loam_heap_calloc(heap, 2, 48)", f"loam_heap_calloc(heap, {HUGE} / 4, 8)"),
-    "heap_mallocarray": ("loam_heap_mallocarray(heap, 2, 48)", f"loam_heap_mallocarray(heap, {HUGE} / 4, 8)"),
-    "heap_malloc_small": ("loam_heap_malloc_small(heap, 96)", f"loam_heap_malloc_small(heap, {HUGE})"),
-    "heap_zalloc_small": ("loam_heap_zalloc_small(heap, 96)", f"loam_heap_zalloc_small(heap, {HUGE})"),
-    "heap_malloc_aligned": ("loam_heap_malloc_aligned(heap, 96, 32)", f"loam_heap_malloc_aligned(heap, {HUGE}, 32)"),
-    "heap_zalloc_aligned": ("loam_heap_zalloc_aligned(heap, 96, 32)", f"loam_heap_zalloc_aligned(heap, {HUGE}, 32)"),
+    "heap_mallocarray": ("loam_heap_mallocarray(heap, 2, 48)",
+                         f"loam_heap_mallocarray(heap, {HUGE} / 4, 8)"),
+    "heap_malloc_small": ("loam_heap_malloc_small(heap, 96)",
+                          f"loam_heap_malloc_small(heap, {HUGE})"),
+    "heap_zalloc_small": ("loam_heap_zalloc_small(heap, 96)",
+                          f"loam_heap_zalloc_small(heap, {HUGE})"),
+    "heap_malloc_aligned": ("loam_heap_malloc_aligned(heap, 96, 32)",
+                            f"loam_heap_malloc_aligned(heap, {HUGE}, 32)"),
+    "heap_zalloc_aligned": ("loam_heap_zalloc_aligned(heap, 96, 32)",
+                            f"loam_heap_zalloc_aligned(heap, {HUGE}, 32)"),
     "heap_calloc_aligned": ("loam_heap_calloc_aligned(heap, 2, 48, 32)",
                             f"loam_heap_calloc_aligned(heap, {HUGE} / 4, 8, 32)"),
     "heap_realloc": ("loam_heap_realloc(heap, old, 96)", f"loam_heap_realloc(heap, old, {HUGE})"),
-    "heap_reallocarray": ("loam_heap_reallocarray(heap, old, 2, 48)", f"loam_heap_reallocarray(heap, old, {HUGE} / 4, 8)"),
-    "heap_reallocf": ("loam_heap_reallocf(heap, old, 96)", f"loam_heap_reallocf(heap, old, {HUGE})"),
-    "heap_rezalloc": ("loam_heap_rezalloc(heap, old, 96)", f"loam_heap_rezalloc(heap, old, {HUGE})"),
-    "heap_recalloc": ("loam_heap_recalloc(heap, old, 2, 48)", f"loam_heap_recalloc(heap, old, {HUGE} / 4, 8)"),
+    "heap_reallocarray": ("loam_heap_reallocarray(heap, old, 2, 48)",
+                          f"loam_heap_reallocarray(heap, old, {HUGE} / 4, 8)"),
+    "heap_reallocf": ("loam_heap_reallocf(heap, old, 96)",
+                      f"loam_heap_reallocf(heap, old, {HUGE})"),
+    "heap_rezalloc": ("loam_heap_rezalloc(heap, old, 96)",
+                      f"loam_heap_rezalloc(heap, old, {HUGE})"),
+    "heap_recalloc": ("loam_heap_recalloc(heap, old, 2, 48)",
+                      f"loam_heap_recalloc(heap, old, {HUGE} / 4, 8)"),
     "heap_realloc_aligned": ("loam_heap_realloc_aligned(heap, old, 96, 32)",
                              f"loam_heap_realloc_aligned(heap, old, {HUGE}, 32)"),
     "heap_rezalloc_aligned": ("loam_heap_rezalloc_aligned(heap, old, 96, 32)",
@@ -105,7 +124,9 @@ void sink(void *p);
 
 def function(body, name="test"):
     arguments = "loam_heap *heap, void *old"
-    return f"void {name}({arguments});\nvoid {name}({arguments}) {{ (void)heap, (void)old; {body} }}\n"
+    return (
+        f"void {name}({arguments});\nvoid {name}({arguments}) {{ (void)heap, (void)old; {body} }}\n"
+    )
 
 
 def programs():
@@ -117,7 +138,8 @@ def programs():
                 if "realloc" in release and name != "malloc":
                     continue
                 yield (f"{name} to {release}", f"void *p = {call}; sink(p); {release};",
-                       {"gcc": {"mismatched-dealloc"} | ({"use-after-free"} if "realloc" in release else set())})  # fmt: skip
+                       {"gcc": {"mismatched-dealloc"} | ({"use-after-free"} if "realloc" in release
+                                                         else set())})  # fmt: skip
             yield (f"{name} used after free",
                    f"char *p = (char *){call}; if (p == NULL) return; loam_free(p); sink(p);",
                    {"gcc": {"use-after-free"}})  # fmt: skip
@@ -128,43 +150,73 @@ def programs():
                    {"gcc": {"overflow"}})  # fmt: skip
     for name in ALIGNED:
         call = FUNCTIONS[name][0].replace("32", "48")
-        yield f"{name} to no power of two", f"sink({call});", {"clang": {"non-power-of-two-alignment"}}
+        yield f"{name} to no power of two", f"sink({call});", {
+            "clang": {"non-power-of-two-alignment"}
+        }
     for name in RESIZING:
         call = FUNCTIONS[name][0].replace("old", "p")
         yield (f"used after {name}",
-               f"char *p = (char *)loam_malloc(9); if (p == NULL) return; void *q = {call}; sink(p); sink(q);",
+               f"char *p = (char *)loam_malloc(9); if (p == NULL) return; void *q = {call}; "
+               "sink(p); sink(q);",
                {"gcc": {"use-after-free"}})  # fmt: skip
     resizes = [f"sink({FUNCTIONS[name][0].replace('old', 'p')})" for name in RESIZING]
-    for release in ("loam_free(p)", "loam_free_sized(p, 9)", "loam_free_aligned_sized(p, 9, 9)", *resizes):
-        yield f"malloc to {release}", f"void *p = malloc(9); sink(p); {release};", {"gcc": {"mismatched-dealloc"}}
+    for release in (
+        "loam_free(p)",
+        "loam_free_sized(p, 9)",
+        "loam_free_aligned_sized(p, 9, 9)",
+        *resizes,
+    ):
+        yield f"malloc to {release}", f"void *p = malloc(9); sink(p); {release};", {
+            "gcc": {"mismatched-dealloc"}
+        }
     yield "strdup of NULL", "sink(loam_strdup(NULL));", {"gcc": {"nonnull"}, "clang": {"nonnull"}}
-    yield "strndup of NULL", "sink(loam_strndup(NULL, 4));", {"gcc": {"nonnull"}, "clang": {"nonnull"}}
-    yield "ignored posix_memalign", "loam_posix_memalign(&old, 32, 9);", {"gcc": {"unused-result"}, "clang": {"unused-result"}}
-    yield "posix_memalign to NULL", "if (loam_posix_memalign(NULL, 32, 9) == 0) sink(old);", {"gcc": {"nonnull"}, "clang": {"nonnull"}}
+    yield "strndup of NULL", "sink(loam_strndup(NULL, 4));", {
+        "gcc": {"nonnull"},
+        "clang": {"nonnull"},
+    }
+    yield "ignored posix_memalign", "loam_posix_memalign(&old, 32, 9);", {
+        "gcc": {"unused-result"},
+        "clang": {"unused-result"},
+    }
+    yield "posix_memalign to NULL", "if (loam_posix_memalign(NULL, 32, 9) == 0) sink(old);", {
+        "gcc": {"nonnull"},
+        "clang": {"nonnull"},
+    }
     yield "wcsdup of NULL", "sink(loam_wcsdup(NULL));", {"gcc": {"nonnull"}, "clang": {"nonnull"}}
-    yield "memdup of NULL", "sink(loam_memdup(NULL, 4));", {"gcc": {"nonnull"}, "clang": {"nonnull"}}
+    yield "memdup of NULL", "sink(loam_memdup(NULL, 4));", {
+        "gcc": {"nonnull"},
+        "clang": {"nonnull"},
+    }
     calls = [f"sink({call})" for name, (call, _) in FUNCTIONS.items() if name.startswith("heap_")]
-    calls += ["loam_heap_set_limits(heap, 1, 1, NULL, NULL)", "loam_heap_collect(heap)", "loam_heap_usage(heap, NULL)",
+    calls += ["loam_heap_set_limits(heap, 1, 1, NULL, NULL)", "loam_heap_collect(heap)",
+              "loam_heap_usage(heap, NULL)",
               "loam_heap_get_limits(heap, NULL)", "loam_heap_visit(NULL, NULL, NULL, NULL)",
               "sink(loam_heap_strdup(heap, NULL))", "sink(loam_heap_strndup(heap, NULL, 1))",
               "sink(loam_heap_memdup(heap, NULL, 1))"]  # fmt: skip
     for call in calls:
         yield (f"{call} of NULL", call.replace("heap,", "NULL,").replace("heap)", "NULL)") + ";",
                {"gcc": {"nonnull"}, "clang": {"nonnull"}})  # fmt: skip
-    yield "ignored heap", "loam_heap_create();", {"gcc": {"unused-result"}, "clang": {"unused-result"}}
+    yield "ignored heap", "loam_heap_create();", {
+        "gcc": {"unused-result"},
+        "clang": {"unused-result"},
+    }
     for release in ("loam_free(made)", "free(made)", "sink(loam_realloc(made, 9))"):
-        yield (f"heap to {release}", f"loam_heap *made = loam_heap_create(); sink(made); {release};",
+        yield (f"heap to {release}", "loam_heap *made = loam_heap_create(); sink(made); "
+                                     f"{release};",
                {"gcc": {"mismatched-dealloc"}})  # fmt: skip
     for make in ("loam_heap_create()", "loam_heap_create_in((loam_arena *)old, false)"):
         for end in ("loam_heap_destroy(made)", "loam_heap_delete(made)"):
             yield (f"heap used after {end}",
                    f"loam_heap *made = {make}; sink(made); {end}; sink(loam_heap_malloc(made, 9));",
                    {"gcc": {"use-after-free"}})  # fmt: skip
-    yield "object to heap's end", "loam_heap_destroy((loam_heap *)loam_malloc(9));", {"gcc": {"mismatched-dealloc"}}
+    yield "object to heap's end", "loam_heap_destroy((loam_heap *)loam_malloc(9));", {
+        "gcc": {"mismatched-dealloc"}
+    }
 
 
 def right_program():
-    """Every function as it should be used; NULL is looked for everywhere, and is possible everywhere."""
+    """Every function as it should be used; NULL is looked for everywhere, and is possible
+    everywhere."""
     body = ["void *p; char *text = NULL;"]
     for name, (call, _) in FUNCTIONS.items():
         if name.endswith(("strdup", "strndup", "realpath")):
@@ -172,19 +224,24 @@ def right_program():
         elif name == "expand":
             body.append(f"if ({call} != NULL) memset(old, 1, 96);")
         elif name in RESIZING:
-            body.append(f"p = {call}; if (p == NULL) {{ {'' if name.endswith('reallocf') else 'loam_free(old);'} return; }}"
-                        " memset(p, 1, 96); old = p;")  # fmt: skip
+            body.append(f"p = {call}; if (p == NULL) {{ "
+                        f"{'' if name.endswith('reallocf') else 'loam_free(old);'} return; }} "
+                        "memset(p, 1, 96); old = p;")  # fmt: skip
         else:
             body.append(f"p = {call}; if (p != NULL) memset(p, 1, 96); loam_free(p);")
-    for name in RESIZING: # who keeps what cannot be resized
+    for name in RESIZING:  # who keeps what cannot be resized
         if not name.endswith("reallocf"):
-            body.append(f"old = loam_malloc(9); p = {FUNCTIONS[name][0]}; if (p == NULL) p = old; sink(p); loam_free(p);")
+            body.append(
+                f"old = loam_malloc(9); p = {FUNCTIONS[name][0]}; if (p == NULL) p = old; sink(p); "
+                "loam_free(p);"
+            )
     body += ["p = loam_malloc(9); loam_free_sized(p, 9);",
              "p = loam_malloc_aligned(9, 64); loam_free_aligned_sized(p, 64, 9);",
              "p = loam_malloc(9); old = loam_realloc(p, 99); if (old == NULL) loam_free(p);",
              "p = loam_malloc(100); sink(p); p = loam_reallocf(p, 10); loam_free(p);",
              "if (loam_usable_size(old) > loam_good_size(3)) loam_collect();", "loam_free(old);",
-             "p = loam_heap_malloc(heap, 9); loam_heap_destroy(heap); heap = loam_heap_create(); loam_heap_delete(heap);"]  # fmt: skip
+             "p = loam_heap_malloc(heap, 9); loam_heap_destroy(heap); heap = loam_heap_create(); "
+             "loam_heap_delete(heap);"]  # fmt: skip
     return HEAD + function("\n".join(body))
 
 
@@ -194,13 +251,17 @@ def size_program():
     text += 'extern void never_null(void) __attribute__((error("NULL is taken for impossible")));\n'
     for name, (call, huge) in FUNCTIONS.items():
         if huge:
-            text += (f"void size_{name}(loam_heap *heap, void *old); void size_{name}(loam_heap *heap, void *old)\n"
+            text += (f"void size_{name}(loam_heap *heap, void *old); void size_{name}(loam_heap "
+                     "*heap, void *old)\n"
                      f"{{ (void)heap, (void)old; char *p = (char *){call};\n"
                      "  if (__builtin_object_size(p, 0) != 96) wrong();\n"
-                     "  if (__builtin_object_size(p + 90, 0) != 6) wrong();\n  sink(p); }\n")  # fmt: skip
-        text += (f"void *null_{name}(loam_heap *heap, void *old); void *null_{name}(loam_heap *heap, void *old)\n"
+                     "  if (__builtin_object_size(p + 90, 0) != 6) wrong();\n"
+                     "  sink(p); }\n")  # fmt: skip
+        text += (f"void *null_{name}(loam_heap *heap, void *old); void *null_{name}(loam_heap "
+                 "*heap, void *old)\n"
                  f"{{ (void)heap, (void)old; void *p = (void *){call};\n"
-                 "  if (__builtin_constant_p(p == NULL)) never_null();\n  return p; }\n")  # fmt: skip
+                 "  if (__builtin_constant_p(p == NULL)) never_null();\n"
+                 "  return p; }\n")  # fmt: skip
     return text
 
 
@@ -220,16 +281,24 @@ class Compilers:
 
     @staticmethod
     def kind(path):
-        text = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+        text = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, check=False
+        ).stdout
         return "clang" if "clang" in text else "gcc" if "Free Software" in text else None
 
     def messages(self, language, kind, text):
         path, standard = self.found[language, kind]
         source = self.folder / ("program.c" if language == "c" else "program.cpp")
         source.write_text(text, encoding="utf-8")
-        command = [path, f"-std={standard}", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-I", self.include, "-S", source,
-                   "-o", self.folder / "program.s"]  # fmt: skip
-        result = subprocess.run(command, capture_output=True, text=True, check=False, env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"})
+        command = [path, f"-std={standard}", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-I",
+                   self.include, "-S", source, "-o", self.folder / "program.s"]  # fmt: skip
+        result = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"},
+        )
         return result.returncode, result.stderr
 
 
@@ -255,7 +324,8 @@ def attributes(args):
         for language, kind in compilers.found:
             mistakes = list(programs())
             count += len(mistakes)
-            # One source, because starting a compiler takes longer than a function; each has its own file name in it.
+            # One source, because starting a compiler takes longer than a function; each has its own
+            # file name in it.
             text = HEAD + "".join(f'#line 1 "mistake_{number}"\n' + function(body, f"test_{number}")
                                   for number, (_, body, _) in enumerate(mistakes))  # fmt: skip
             status, said = compilers.messages(language, kind, text)
@@ -265,7 +335,10 @@ def attributes(args):
             for number, (name, _, expected) in enumerate(mistakes):
                 warnings = given.pop(f"mistake_{number}", set())
                 if warnings != expected.get(kind, set()):
-                    wrong.append(f"{language} {kind}: {name}: expected {expected.get(kind, set())}, got {warnings}")
+                    wrong.append(
+                        f"{language} {kind}: {name}: expected {expected.get(kind, set())}, got "
+                        f"{warnings}"
+                    )
             wrong += [f"{language} {kind}: {file}: {warnings}" for file, warnings in given.items()]
             for name, text in (("a right program", right_program()), ("sizes", size_program())):
                 count += 1
@@ -274,7 +347,8 @@ def attributes(args):
                     wrong.append(f"{language} {kind}: {name}:\n{said}")
         for line in wrong:
             print(f"compile: {line}")
-        print(f"compile: {count} functions by {', '.join(f'{kind} ({language})' for language, kind in compilers.found)}, "
+        print(f"compile: {count} functions by "
+              f"{', '.join(f'{kind} ({language})' for language, kind in compilers.found)}, "
               f"{len(wrong)} wrong")  # fmt: skip
     return 1 if wrong else 0
 
@@ -288,10 +362,14 @@ def names(args):
     libc, used, header = ((root / name).read_text(encoding="utf-8") for name in (
         "override/libc.c", "tests/api/override.c", "include/loam/override.h"))  # fmt: skip
     replaced = set(re.findall(r"^LM_EXPORT [\w ]*?\**(\w+)\(", libc, re.M)) | set(COPYING)
-    text = subprocess.run([args.nm, "--undefined-only", args.object], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(
+        [args.nm, "--undefined-only", args.object], capture_output=True, text=True, check=True
+    ).stdout
     undefined = {line.split()[-1].split("@")[0] for line in text.splitlines()}
     theirs = replaced | {f"__{name}" for name in replaced}
-    wrong = [f"{name}: the program asks the C library for it" for name in sorted(undefined & theirs)]
+    wrong = [
+        f"{name}: the program asks the C library for it" for name in sorted(undefined & theirs)
+    ]
     for name in sorted(replaced):
         if not re.search(rf"^#define {name}\b", header, re.M):
             wrong.append(f"{name}: not in loam/override.h")
@@ -299,7 +377,10 @@ def names(args):
             wrong.append(f"{name}: not tried in override.c")
     for line in wrong:
         print(f"compile: {line}")
-    print(f"compile: {args.object} asks for {len(undefined)} names; of {len(replaced)} to be replaced {len(wrong)} wrong")
+    print(
+        f"compile: {args.object} asks for {len(undefined)} names; of {len(replaced)} to be "
+        f"replaced {len(wrong)} wrong"
+    )
     return 1 if wrong or len(replaced) < 20 or "loam_malloc" not in undefined else 0
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""headers_alone.py: each public header compiles alone, and all together in each standard that they promise.
+"""headers_alone.py: each public header compiles alone, and all together, in each standard.
 
     headers_alone.py [--include DIR --cc cc --cxx c++ --only HEADER --jobs N]
     headers_alone.py --self-test     proves on made-up headers that each kind of fault is found
@@ -92,11 +92,19 @@ def languages(name):
 
 def ends(language, standards):
     """(standard, flags) of the oldest standard and the newest."""
-    return [(s, flags) for s in (standards[0], standards[-1]) for flags in ((), BARE)[: 1 + (language == "c++")]]
+    return [
+        (s, flags)
+        for s in (standards[0], standards[-1])
+        for flags in ((), BARE)[: 1 + (language == "c++")]
+    ]
 
 
 def said_of(standard, flags):
-    return standard + ", without exceptions and RTTI" * (BARE[0] in flags) + ", metered and checked" * (VARIANT[0] in flags)
+    return (
+        standard
+        + ", without exceptions and RTTI" * (BARE[0] in flags)
+        + ", metered and checked" * (VARIANT[0] in flags)
+    )
 
 
 def cases_of(name, found):
@@ -120,7 +128,9 @@ def cases_together(names, kind, cc, cxx):
                 if one == language:
                     cases = [(standard, ()) for standard in standards[1:-1]]
                     cases += ends(language, standards) if language == "c++" else []
-                    cases.append(("c11", VARIANT) if language == "c" else ("c++17", (*BARE, *VARIANT)))
+                    cases.append(
+                        ("c11", VARIANT) if language == "c" else ("c++17", (*BARE, *VARIANT))
+                    )
                     for case in cases:
                         wanted.setdefault(case, []).append(name)
         command = [cc if language == "c" else cxx, *warnings_of(kind), "-x", language]
@@ -179,8 +189,11 @@ def unused_warnings(include, sources, folder, cc, cxx):
 def run(include, folder, found, jobs, only=None):
     """(faults, number of cases) of all headers in include/loam."""
     sources = sources_of(include, folder, only)
-    todo = [(include, source, name, command, said, kind)
-            for name, source in sources.items() for kind, command, said in cases_of(name, found)]
+    todo = [
+        (include, source, name, command, said, kind)
+        for name, source in sources.items()
+        for kind, command, said in cases_of(name, found)
+    ]
     for kind, cc, cxx in found:
         for names, command, said in cases_together(sources, kind, cc, cxx):
             for order, some in (("", names), (" backwards", names[::-1])):

@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """hostile.py: each public header behind macros that programs define.
 
-    hostile.py headers --include include [--cc cc --cxx c++]   what a compiler makes of each header is the same
-    hostile.py uses --include include [...]                    loam's own macros work in such a program
+    hostile.py headers --include include [--cc cc --cxx c++]   what a compiler makes of each header
+                                                               is the same
+    hostile.py uses --include include [...]                    loam's own macros work in such a
+                                                               program
 
-`headers` compiles all headers as one source three times: as they are, behind MACROS, which are from real
-programs, and behind a macro of each word that loam's headers have (include/loam/names_save*.h), whose text is
-no C; and (gcc) each header alone twice: as it is, and behind a macro of each word and those of MACROS that are
-none of these. The assembly has to be the same each time, byte by byte, with the inline functions and the debug
-information of all types in it: so that is sizeof and offsetof of each member, and the name of each parameter.
-Then it compares what the macros expand to before and behind the header. `uses` compiles programs that use
-loam's own macros behind MACROS. It cannot see what a program's own text does with its macros.
+`headers` compiles all headers as one source three times: as they are, behind MACROS, which are from
+real programs, and behind a macro of each word that loam's headers have
+(include/loam/names_save*.h), whose text is no C; and (gcc) each header alone twice: as it is, and
+behind a macro of each word and those of MACROS that are none of these. The assembly has to be the
+same each time, byte by byte, with the inline functions and the debug information of all types in
+it: so that is sizeof and offsetof of each member, and the name of each parameter. Then it compares
+what the macros expand to before and behind the header. `uses` compiles programs that use loam's own
+macros behind MACROS. It cannot see what a program's own text does with its macros.
 
 Exit: 0 all held, 1 not, 77 no compiler of a known kind.
 """
@@ -267,13 +270,16 @@ int main() {
 def compilers(args):
     """(language, standard, path, kind) of each compiler that is there."""
     for language, standard, names in (("c", "c11", (args.cc, "gcc", "clang", "clang-16")),
-                                      ("c++", "c++17", (args.cxx, "g++", "clang++", "clang++-16"))):  # fmt: skip
+                                      ("c++", "c++17",
+                                       (args.cxx, "g++", "clang++", "clang++-16"))):  # fmt: skip
         seen = set()
         for name in names:
             path = shutil.which(name)
             if not path:
                 continue
-            said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+            said = subprocess.run(
+                [path, "--version"], capture_output=True, text=True, check=False
+            ).stdout
             kind = "clang" if "clang" in said else "gcc" if "Free Software" in said else None
             if kind and kind not in seen:
                 seen.add(kind)
@@ -294,15 +300,19 @@ def name_of(macro):
 def sources(language, words):
     """{kind: (lines of definitions, list of names)} to put in front of a header."""
     real = macros(language)
-    every = [f"{word} ) hostile ] 1.2.3 \"{word}\" }}" for word in words]
+    every = [f'{word} ) hostile ] 1.2.3 "{word}" }}' for word in words]
     others = [macro for macro in real if name_of(macro) not in words]
-    return {"real programs' macros": real, "a macro of each word": every, "all macros": every + others}
+    return {
+        "real programs' macros": real,
+        "a macro of each word": every,
+        "all macros": every + others,
+    }
 
 
 # What a program of that kind has included before it defines such macros.
 C_HEADERS = "errno malloc stdbool stddef stdint stdio stdlib string unistd wchar".split()
-CXX_HEADERS = """algorithm deque forward_list functional list map memory memory_resource new queue set sstream stack
-string type_traits unordered_map unordered_set utility vector""".split()
+CXX_HEADERS = """algorithm deque forward_list functional list map memory memory_resource new queue
+set sstream stack string type_traits unordered_map unordered_set utility vector""".split()
 PRELUDE = {".h": "".join(f"#include <{name}.h>\n" for name in C_HEADERS)}
 PRELUDE[".hpp"] = PRELUDE[".h"] + "".join(f"#include <{name}>\n" for name in CXX_HEADERS)
 
@@ -319,8 +329,17 @@ class Compile:
     def __init__(self, include, folder, compiler):
         self.include, self.folder = include, Path(folder)
         self.language, self.standard, self.path, self.kind = compiler
-        keep = ["-fkeep-static-functions"] if self.kind == "gcc" and self.language == "c" else ["-Wno-unused"]
-        self.to_assembly = ["-O1" if self.language == "c" else "-O0", "-gdwarf-4", "-fno-eliminate-unused-debug-types", *keep]
+        keep = (
+            ["-fkeep-static-functions"]
+            if self.kind == "gcc" and self.language == "c"
+            else ["-Wno-unused"]
+        )
+        self.to_assembly = [
+            "-O1" if self.language == "c" else "-O0",
+            "-gdwarf-4",
+            "-fno-eliminate-unused-debug-types",
+            *keep,
+        ]
         self.preludes = PRELUDE
 
     def __call__(self, text, name, *options, output="-"):
@@ -328,7 +347,20 @@ class Compile:
         place = Path(tempfile.mkdtemp(dir=self.folder))
         source = place / (name + (".c" if self.language == "c" else ".cpp"))
         source.write_text(text, encoding="utf-8")
-        command = [self.path, f"-std={self.standard}", "-Wall", "-Wextra", "-Werror", f"-ffile-prefix-map={place}=/place", "-I", str(self.include.resolve()), *options, source.name, "-o", output]  # fmt: skip
+        command = [
+            self.path,
+            f"-std={self.standard}",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            f"-ffile-prefix-map={place}=/place",
+            "-I",
+            str(self.include.resolve()),
+            *options,
+            source.name,
+            "-o",
+            output,
+        ]
         result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=place,
                                 env={**os.environ, "LC_ALL": "C"})  # fmt: skip
         return result.returncode, result.stdout, result.stderr
@@ -338,7 +370,14 @@ class Compile:
         if (self.language, self.kind) == ("c++", "gcc"):
             file = self.folder / "prelude.h"
             file.write_text(PRELUDE[".hpp"], encoding="utf-8")
-            self(PRELUDE[".hpp"], "prelude", *self.to_assembly, "-x", "c++-header", output=f"{file}.gch")
+            self(
+                PRELUDE[".hpp"],
+                "prelude",
+                *self.to_assembly,
+                "-x",
+                "c++-header",
+                output=f"{file}.gch",
+            )
             self.preludes = {**PRELUDE, ".hpp": f'#include "{file}"\n'}
 
     def prelude(self, names):
@@ -350,20 +389,31 @@ class Compile:
         """What is made of the headers; the lines have the same numbers whatever is defined."""
         defined = define(definitions) + "\n" * 2 * (empty - len(definitions))
         text = self.prelude(names) + defined + includes_of(names)
-        text += "".join(f"#undef {name_of(d)}\n" for d in definitions) + "#line 9999\nint loam_end;\n"
+        text += (
+            "".join(f"#undef {name_of(d)}\n" for d in definitions) + "#line 9999\nint loam_end;\n"
+        )
         return self(text, "header", "-S", *self.to_assembly)
 
     def survivors(self, definitions, names):
         """Macros that mean something else behind the headers, or nothing."""
-        marks = "".join(f'loam_mark "{name_of(d)}" {name_of(d)}\n' for d in definitions if "(" not in d.split(" ")[0])
-        marks += "".join(f"#ifdef {name_of(d)}\nloam_mark \"defined {name_of(d)}\"\n#endif\n" for d in definitions)
+        marks = "".join(
+            f'loam_mark "{name_of(d)}" {name_of(d)}\n'
+            for d in definitions
+            if "(" not in d.split(" ")[0]
+        )
+        marks += "".join(
+            f'#ifdef {name_of(d)}\nloam_mark "defined {name_of(d)}"\n#endif\n' for d in definitions
+        )
         before = self.prelude(names) + define(definitions)
         return sorted(self.marks(before + marks) ^ self.marks(before + includes_of(names) + marks))
 
     @functools.lru_cache  # before all headers of C, or of C++, it is the same
     def marks(self, text):
         _, output, _ = self(text, "header", "-E", "-P")
-        return {re.sub(r"\b\d+\b", "LINE", mark) for mark in re.findall(r"^loam_mark (.*)$", output, re.M)}
+        return {
+            re.sub(r"\b\d+\b", "LINE", mark)
+            for mark in re.findall(r"^loam_mark (.*)$", output, re.M)
+        }
 
 
 def headers_of(include, language, kind):
@@ -373,7 +423,11 @@ def headers_of(include, language, kind):
         found = (found if kind == "gcc" else []) + sorted((include / "loam").glob("*.hpp"))
         found += [include / "loam/xallocator.h"] if kind == "clang" else []
     # The last two define the program's macros, or its operators.
-    return [path.name for path in found if not path.name.startswith("names_") and path.name != "override.h"]
+    return [
+        path.name
+        for path in found
+        if not path.name.startswith("names_") and path.name != "override.h"
+    ]
 
 
 def guilty(compile_, definitions, names, empty, good):
@@ -412,33 +466,42 @@ def in_parallel(jobs):
 
 def headers(args, folder, found):
     words = [word for file in ("names_save.h", "names_save_cxx.h")
-             for word in SAVED.findall((args.include / "loam" / file).read_text(encoding="utf-8"))]  # fmt: skip
+             for word in SAVED.findall((args.include / "loam" / file)
+                                       .read_text(encoding="utf-8"))]  # fmt: skip
     jobs = []
     for compiler in found:
         # Words of C++ alone may be C's here: a struct's member `template`.
-        own = words if compiler[0] == "c++" else SAVED.findall((args.include / "loam/names_save.h").read_text(encoding="utf-8")) + ["bool", "true", "false"]  # fmt: skip
+        own = (
+            words
+            if compiler[0] == "c++"
+            else SAVED.findall((args.include / "loam/names_save.h").read_text(encoding="utf-8"))
+            + ["bool", "true", "false"]
+        )
         names = [name for name in headers_of(args.include, compiler[0], compiler[3])
                  if not args.only or name == args.only]  # fmt: skip
-        # gcc tries each header alone, too; clang's differences are those of its parser, which sees all of them together.
+        # gcc tries each header alone, too; clang's differences are those of its parser, which sees
+        # all of them together.
         compile_ = Compile(args.include, folder, compiler)
         compile_.prepare()
-        for some in [names] * bool(names) + [[name] for name in names if compiler[3] == "gcc" and len(names) > 1]:
+        for some in [names] * bool(names) + [
+            [name] for name in names if compiler[3] == "gcc" and len(names) > 1
+        ]:
             jobs.append((try_headers, compile_, some, own))
     wrong = in_parallel(jobs)
-    print(f"hostile: {len(jobs)} sources, {len(macros('c'))} macros of C, {len(macros('c++'))} of C++, "
-          f"{len(words)} words")  # fmt: skip
+    print(f"hostile: {len(jobs)} sources, {len(macros('c'))} macros of C, {len(macros('c++'))} of "
+          f"C++, {len(words)} words")  # fmt: skip
     return wrong
 
 
 def try_use(compile_, text):
     first, body = text.split("\n", 1)
     suffix = ".h" if compile_.language == "c" else ".hpp"
-    includes = "".join(
-        f"#include <loam/{name}{suffix}>\n" for name in first.split()
-    )
+    includes = "".join(f"#include <loam/{name}{suffix}>\n" for name in first.split())
     out = set(SPARED)
     defined = define([d for d in macros(compile_.language) if name_of(d) not in out])
-    status, _, said = compile_(PRELUDE[suffix] + defined + includes + body + "\n", "uses", "-S", "-O1", "-Wno-unused")
+    status, _, said = compile_(
+        PRELUDE[suffix] + defined + includes + body + "\n", "uses", "-S", "-O1", "-Wno-unused"
+    )
     return [f"uses, {compile_.kind}, {compile_.language}:\n{said}"] if status else []
 
 
@@ -456,7 +519,9 @@ def uses(args, folder, found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kind", choices=("headers", "uses"))
-    parser.add_argument("--include", type=Path, default=Path(__file__).resolve().parents[2] / "include")
+    parser.add_argument(
+        "--include", type=Path, default=Path(__file__).resolve().parents[2] / "include"
+    )
     parser.add_argument("--cc", default="cc")
     parser.add_argument("--cxx", default="c++")
     parser.add_argument("--only", help="this header")

@@ -14,10 +14,11 @@
                and file that is named exists
     trusted    what changes the machine or needs what is not there (sudo, bpftrace): words alone
 
-In all of them, and in commands within a text (in backquotes, checked only), an environment variable LOAM_... and a library in LD_PRELOAD have to exist.
+In all of them, and in commands within a text (in backquotes, checked only), an environment variable
+LOAM_... and a library in LD_PRELOAD have to exist.
 
-```cmake blocks are whole files CMakeLists.txt. Each is configured; one that has find_package(loam) is
-built, and its program run. third_party/loam is this tree.
+```cmake blocks are whole files CMakeLists.txt. Each is configured; one that has find_package(loam)
+is built, and its program run. third_party/loam is this tree.
 
 A block that is a part of something has <!-- fragment: why --> above it, and the text says it too. A
 block without a language, or an indented one, holds no command. It cannot tell whether a command

@@ -18,17 +18,18 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-NOUNS = ("pool_set|shared_pool|thread_stack|region|pool|blocks|fifo|ring|stack|heap|arena|alloc|reserve|scratch|source"
-         "|registry")  # fmt: skip
+NOUNS = ("pool_set|shared_pool|thread_stack|region|pool|blocks|fifo|ring|stack|heap|arena|alloc"
+         "|reserve|scratch|source|registry")  # fmt: skip
 MARKS = re.compile(r"(_at|_as|_slow|_metered|_flags|_buffer|_child|_object|_in)+$")
 # What inline functions call.
 PRIVATE = {"round", "mark"}
 # The names of before, which programs may still use.
 OLDER = {"is_from", "create"}
 # No function is called so: the act has the other name.
-SYNONYMS = {"fini": "deinit", "term": "deinit", "dispose": "destroy", "clear": "reset", "new": "create",
-            "is_from": "contains", "has": "contains", "holds": "contains", "is_own": "owns", "purge": "trim",
-            "shrink_to_fit": "trim", "walk": "visit", "each": "visit", "validate": "check", "verify": "check"}  # fmt: skip
+SYNONYMS = {"fini": "deinit", "term": "deinit", "dispose": "destroy", "clear": "reset",
+            "new": "create", "is_from": "contains", "has": "contains", "holds": "contains",
+            "is_own": "owns", "purge": "trim", "shrink_to_fit": "trim", "walk": "visit",
+            "each": "visit", "validate": "check", "verify": "check"}  # fmt: skip
 CXX_SYNONYMS = {"create": "make", "emplace": "make", "is_from": "contains", "clear": "reset",
                 "validate": "check"}  # fmt: skip
 # Set up by their owner, which ends them: a thread, a count around a source of the program.
@@ -45,7 +46,9 @@ def functions_of(headers):
     for name, text in headers.items():
         if not name.endswith(".h"):
             continue
-        for noun, act in re.findall(rf"\bloam_({NOUNS})_([a-z_0-9]*[a-z0-9])\s*\(", without_comments(text)):
+        for noun, act in re.findall(
+            rf"\bloam_({NOUNS})_([a-z_0-9]*[a-z0-9])\s*\(", without_comments(text)
+        ):
             acts[MARKS.sub("", act)].add(noun)
     return acts
 
@@ -74,14 +77,26 @@ def tables_of(page):
 
 
 def faults_of(headers, page):
-    acts, methods, everything = functions_of(headers), methods_of(headers), "\n".join(headers.values())
+    acts, methods, everything = (
+        functions_of(headers),
+        methods_of(headers),
+        "\n".join(headers.values()),
+    )
     c, cxx = tables_of(page)
     faults = []
     for act, nouns in sorted(acts.items()):
-        if len(nouns) > 1 and act not in c | PRIVATE | OLDER and not any(act.startswith(known + "_") for known in c):
-            faults.append(f"table: {act} ({', '.join(sorted(nouns))}) is in no table of docs/guide/names.md")
+        if (
+            len(nouns) > 1
+            and act not in c | PRIVATE | OLDER
+            and not any(act.startswith(known + "_") for known in c)
+        ):
+            faults.append(
+                f"table: {act} ({', '.join(sorted(nouns))}) is in no table of docs/guide/names.md"
+            )
         if act in set(SYNONYMS) - OLDER:
-            faults.append(f"synonym: loam_{min(nouns)}_{act}: {SYNONYMS[act]} is the name of this act")
+            faults.append(
+                f"synonym: loam_{min(nouns)}_{act}: {SYNONYMS[act]} is the name of this act"
+            )
     for name in sorted(c):
         if MARKS.sub("", name) not in acts and not re.search(rf"\b{name}\b", everything):
             faults.append(f"there: no function is called {name}")
@@ -97,7 +112,8 @@ def faults_of(headers, page):
 
 
 def self_test():
-    good = {"a.h": "int loam_pool_init(int); void loam_pool_deinit(int); int loam_pool_trim(int); int loam_region_trim(int);",
+    good = {"a.h": "int loam_pool_init(int); void loam_pool_deinit(int); int loam_pool_trim(int); "
+                   "int loam_region_trim(int);",
             "a.hpp": "size_t trim() noexcept; T *make(int);"}  # fmt: skip
     page = "| C | C++ | act |\n|---|---|---|\n| `trim` | `trim` | . |\n| `init`, `deinit` | | . |\n"
     cases = [
@@ -117,14 +133,18 @@ def self_test():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--self-test", action="store_true")
     if parser.parse_args().self_test:
         return self_test()
     headers = {path.name: path.read_text() for path in (ROOT / "include/loam").iterdir()
                if not path.name.startswith(("names_", "meter_"))}  # fmt: skip
     faults = faults_of(headers, (ROOT / "docs/guide/names.md").read_text())
-    print("\n".join(faults) or f"vocabulary: {len(functions_of(headers))} acts, none with two names")
+    print(
+        "\n".join(faults) or f"vocabulary: {len(functions_of(headers))} acts, none with two names"
+    )
     return 1 if faults else 0
 
 

@@ -200,7 +200,12 @@ class Notes(unittest.TestCase):
         self.assertEqual(demo_run.busy_note(0.9, 2), [])
         self.assertEqual(
             demo_run.busy_note(9.48, 2),
-            [("busy machine", "load 9.5 on 2 cores at the start: other work disturbs these figures")],
+            [
+                (
+                    "busy machine",
+                    "load 9.5 on 2 cores at the start: other work disturbs these figures",
+                )
+            ],
         )
 
     def test_what_is_missing_is_named(self):

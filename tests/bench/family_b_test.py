@@ -1,4 +1,4 @@
-"""The tables of seeds 001 and 002: the renditions keep their rules, every cell runs, figures add up.
+"""The tables of seeds 001 and 002: renditions keep their rules, cells run, figures add up.
 
 Quick: every cell at a tiny --n. What a rendition does is checked by family_b_rules.cpp,
 which this builds with the sanitizers.
@@ -132,7 +132,15 @@ class Cells(unittest.TestCase):
 
     def test_gain_of_realloc_is_shown(self):
         with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, "-B", FAMILY / "run.py", "--programs", PROGRAMS, "--out", folder]
+            command = [
+                sys.executable,
+                "-B",
+                FAMILY / "run.py",
+                "--programs",
+                PROGRAMS,
+                "--out",
+                folder,
+            ]
             chosen = ["--table", "stack", "--rows", "loam,obstack", "--columns", "grow*"]
             done = subprocess.run([*command, *chosen, "--n", "100000", "--rounds", "2"],
                                   capture_output=True, text=True, timeout=120)  # fmt: skip
@@ -175,7 +183,8 @@ class Peers(unittest.TestCase):
                 input="int nothing_of_use;", text=True, check=True,
             )  # fmt: skip
             peers = {"peers": [{"name": "other", "library": "x.so"},
-                               {"name": "jemalloc", "library": "empty.so"}], "absent": []}  # fmt: skip
+                               {"name": "jemalloc", "library": "empty.so"}],
+                     "absent": []}  # fmt: skip
             Path(folder, "peers.json").write_text(json.dumps(peers))
             done = run("blocks", "jemalloc", "pair", "--n", "10", FAMILY_PEERS=folder)
             self.assertEqual(done.returncode, 1)
@@ -296,6 +305,8 @@ class Figures(unittest.TestCase):
 if __name__ == "__main__":
     missing = [table for table in TABLES if not (PROGRAMS / table).exists()]
     if missing:
-        print(f"no {', '.join(missing)} in {PROGRAMS}: the target bench of preset release builds it")
+        print(
+            f"no {', '.join(missing)} in {PROGRAMS}: the target bench of preset release builds it"
+        )
         sys.exit(77)
     common.run_tests(__name__)

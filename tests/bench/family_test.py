@@ -144,7 +144,8 @@ class Runner(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             done = runner(
                 "--table", "000,pool", "--rows", "tfw-rules,malloc,kenwright-*", "--columns",
-                "small,create-destroy,16-random,16-fifo", "--n", "2000", "--rounds", "3", "--out", folder,
+                "small,create-destroy,16-random,16-fifo", "--n", "2000", "--rounds", "3", "--out",
+                folder,
             )  # fmt: skip
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertRegex(done.stdout, r"tfw-rules \(Small\): +\d+ms")
@@ -183,7 +184,8 @@ class Runner(unittest.TestCase):
                         "title": "made up",
                         "columns": [{"name": "a", "what": "a", "n": 10}],
                         "rows": [
-                            {"name": name, "version": "1", "what": "w", "kind": kind, "columns": ["a"]}
+                            {"name": name, "version": "1", "what": "w", "kind": kind,
+                             "columns": ["a"]}
                             for name, kind in (
                                 ("good", "rendition"), ("gone", "rival"), ("dead", "rival"),
                                 ("slow", "rival"), ("odd", "rival"),
@@ -223,7 +225,9 @@ class Runner(unittest.TestCase):
         ):
             done = runner(*arguments)
             self.assertEqual(done.returncode, 2, said)
-            self.assertIn(said.replace("no kind of pages", 'no kind of pages "sometimes"'), done.stderr)
+            self.assertIn(
+                said.replace("no kind of pages", 'no kind of pages "sometimes"'), done.stderr
+            )
             self.assertEqual(len(done.stderr.splitlines()), 1)
         done = runner("--programs", "/nonesuch")
         self.assertEqual(done.returncode, 2)

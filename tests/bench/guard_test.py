@@ -1,7 +1,8 @@
 """The guard (bench/guard): does a dearer library fail, and does a bad or missing baseline end well?
 
-The dearer library is a real one: loam's own objects, but heap/refill.c compiled without optimisation.
-Skipped where the guard itself cannot run (no valgrind) or the build left no compile_commands.json.
+The dearer library is a real one: loam's own objects, but heap/refill.c compiled without
+optimisation. Skipped where the guard itself cannot run (no valgrind) or the build left no
+compile_commands.json.
 """
 
 import json
@@ -205,7 +206,9 @@ class Compared(unittest.TestCase):
         self.change(content)
         status, said = self.guard()
         self.assertEqual(status, 0, said)
-        self.assertRegex(said, rf"cheaper by more than 2%: {WORKLOAD}; keep the gain: .*guard_update")
+        self.assertRegex(
+            said, rf"cheaper by more than 2%: {WORKLOAD}; keep the gain: .*guard_update"
+        )
 
     def test_slower_library_fails(self):
         if not COMMANDS.exists():

@@ -1,7 +1,7 @@
 """The generated inputs of the real programs (bench/lab/inputs): do they depend on their size alone?
 
-Ratios of two machines or two years are comparable only where the programs had the same input. Compilers
-are asked besides whether they take theirs; git, whether its history is there.
+Ratios of two machines or two years are comparable only where the programs had the same input.
+Compilers are asked besides whether they take theirs; git, whether its history is there.
 """
 
 import subprocess

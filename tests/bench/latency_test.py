@@ -109,7 +109,9 @@ class Lines(InAFolder):
         writer.close()
         path = self.folder / "latency.csv"
         found = latency.load(path)
-        self.assertEqual(found["latency-steady", 1, "loam", "malloc"], {1: latency.parse(SAID)["malloc"]})  # fmt: skip
+        self.assertEqual(
+            found["latency-steady", 1, "loam", "malloc"], {1: latency.parse(SAID)["malloc"]}
+        )
         path.write_bytes(path.read_bytes()[:-12])  # the last line was cut off
         self.assertNotIn(("latency-steady", 1, "loam", "free"), latency.load(path))
         self.assertEqual(latency.load(self.folder / "nothing.csv"), {})
@@ -198,7 +200,9 @@ class Shown(InAFolder):
         tables.print_run(console, stats.load(self.made()), [])
         text = console.file.getvalue()
         self.assertRegex(text, r"latency-steady/1 +malloc +free\n")
-        self.assertRegex(text, r"\n +p50 +p99 +p99\.9 +p99\.99 +slow +p50 +p99 +p99\.9 +p99\.99 +slow")
+        self.assertRegex(
+            text, r"\n +p50 +p99 +p99\.9 +p99\.99 +slow +p50 +p99 +p99\.9 +p99\.99 +slow"
+        )
         self.assertRegex(text, r"loam +22 +202 +2020 +220k +0\.025% +7 +77 +777 +7777 +0\.004%")
         self.assertRegex(text, r"glibc +21 +101\* +1010\* +110k\* +0\.012%\* +7 ")
         self.assertLessEqual(max(len(line) for line in text.splitlines()), 80)

@@ -148,7 +148,9 @@ class Launch(unittest.TestCase):
         self.assertEqual(self.launch(["/bin/true"])["rss"], [])
 
     def test_huge_pages_can_be_done_without(self):
-        text = "print([line.split()[1] for line in open('/proc/self/status') if 'THP_e' in line][0])"
+        text = (
+            "print([line.split()[1] for line in open('/proc/self/status') if 'THP_e' in line][0])"
+        )
         for thp, enabled in (("never", "0\n"), ("default", "1\n")):
             (self.work / "stdout").unlink(missing_ok=True)
             self.launch([PYTHON, "-S", "-c", text], thp=thp)

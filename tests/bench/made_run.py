@@ -138,7 +138,8 @@ def about(workloads, allocators):
         "absent": [{"name": "hoard", "why": "in no package registry"}],
         "workloads": [
             {
-                "name": name, "suite": suite, "question": f"What does {name} ask of <malloc> & free?",
+                "name": name, "suite": suite, "question": f"What does {name} ask of <malloc> & "
+                                                          "free?",
                 "threads": [t for s, n, t, _, _ in workloads if (s, n) == (suite, name)],
                 "tags": tags, "command": f"build/release/bench/{name} --seed 1",
             }

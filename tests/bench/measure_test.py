@@ -1,4 +1,4 @@
-"""bench/lab/measure.py, workloads.py and the proof: orders, judgement, refusals, what is left to do."""
+"""bench/lab/measure.py, workloads.py and the proof: orders, judgement, refusals, what remains."""
 
 import os
 import shutil
@@ -19,7 +19,8 @@ STATIC = "int main(void) { return 0; }\n"
 OWN_MALLOC = """
 #include <stddef.h>
 static char memory[1 << 20]; static size_t used;
-void *malloc(size_t size) { char *block = memory + used; used += (size + 31) & ~(size_t)15; return block; }
+void *malloc(size_t size) { char *block = memory + used; \
+used += (size + 31) & ~(size_t)15; return block; }
 void free(void *block) { (void)block; }
 void *calloc(size_t count, size_t size) { return malloc(count * size); }
 void *realloc(void *block, size_t size) { (void)block; return malloc(size); }

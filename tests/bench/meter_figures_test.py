@@ -20,8 +20,8 @@ HEADER = (
 
 def row(entry, allocator, name, meter, operation, used, held, requested=0, slow_calls=0):
     return (
-        f"{entry},{entry * 10},{allocator},{name},{meter},{operation},alloc,0,20,{used},{held},{held},"
-        f"{requested},1,{operation},0,0,{slow_calls},1,0,0"
+        f"{entry},{entry * 10},{allocator},{name},{meter},{operation},alloc,0,20,"
+        f"{used},{held},{held},{requested},1,{operation},0,0,{slow_calls},1,0,0"
     )
 
 
@@ -54,7 +54,8 @@ class Reading(WithFiles):
         self.assertEqual(region.histograms, {"alloc": {8: 100, 16: 20}})
 
     def test_long_files_are_thinned_and_keep_their_peaks(self):
-        lines = [row(i, "pool", "", 1, i * 300, 1000 if i == 77777 else i % 10, 2000 if i == 55555 else 20)
+        lines = [row(i, "pool", "", 1, i * 300, 1000 if i == 77777 else i % 10, 2000 if i == 55555
+                     else 20)
                  for i in range(1, 100001)]  # fmt: skip
         curve = meter_figures.read(self.file(*lines))["pool", "", 1]
         self.assertLess(len(curve.points), 2 * meter_figures.POINTS)
@@ -72,7 +73,9 @@ class Reading(WithFiles):
         self.assertEqual(len(meter_figures.read(path)["heap", "", 0].points), 1)
 
     def test_what_is_no_row(self):
-        path = self.file(row(1, "heap", "", 0, 300, 5, 100), "nonsense", row(2, "heap", "", 0, 600, 5, 100))
+        path = self.file(
+            row(1, "heap", "", 0, 300, 5, 100), "nonsense", row(2, "heap", "", 0, 600, 5, 100)
+        )
         with self.assertRaisesRegex(meter_figures.Bad, "rows.csv:3: not a row: nonsense"):
             meter_figures.read(path)
 
@@ -99,7 +102,9 @@ class Drawing(WithFiles):
         return subprocess.run(command, capture_output=True, text=True, timeout=100)
 
     def test_both_pictures(self):
-        lines = [row(i, "region", f"r{i % 3}", i % 3 + 1, i * 300, i % 100, 1000) for i in range(1, 3000)]
+        lines = [
+            row(i, "region", f"r{i % 3}", i % 3 + 1, i * 300, i % 100, 1000) for i in range(1, 3000)
+        ]
         lines += ["# histogram,region,r1,2,alloc,8:1000,4096:3", "# histogram,region,r1,2,free,8:7"]
         path = self.file(*lines)
         done = self.draw(path, "--most", "2")

@@ -1,4 +1,4 @@
-"""bench/run.py --program on the commands that users have: what fails is said and has its exit status.
+"""bench/run.py --program on the commands that users have: failures and their exit statuses.
 
 Most cases are generated: exit statuses, signals, and wrappers around programs of which it is known
 whether a preload reaches them (watcher.c must say so of each). Every case ends in a sentence.
@@ -34,7 +34,15 @@ if REASON or not os.path.exists(LOAM):
 
 def command(*arguments, allocators="glibc"):
     fixed = ["--peers-file", "/nonexistent/peers.json", "--loam", LOAM, "--allocators", allocators]
-    return [PYTHON, "-B", str(common.BENCH / "run.py"), *fixed, "--no-page", "--program", *arguments]
+    return [
+        PYTHON,
+        "-B",
+        str(common.BENCH / "run.py"),
+        *fixed,
+        "--no-page",
+        "--program",
+        *arguments,
+    ]
 
 
 class InAFolder(unittest.TestCase):

@@ -220,7 +220,9 @@ class Strange(Made):
         page = self.page(change=set_time(times))
         self.assertIn("200", [text for _, text in page.heat()])
         self.assertGreaterEqual(page.classes["cut"], 1)
-        widths = [float(value) for tag, name, value in page.attributes if (tag, name) == ("rect", "width")]  # fmt: skip
+        widths = [
+            float(value) for tag, name, value in page.attributes if (tag, name) == ("rect", "width")
+        ]
         self.assertLessEqual(max(widths), 100.0)
 
     def test_a_cell_that_never_ran_is_a_dash(self):
@@ -317,7 +319,11 @@ class Words(Made):
     def times(self, **seconds):
         """The same seconds in every row: {allocator: CPU seconds}."""
         return set_time(
-            {(name, threads, each): value for _, name, threads, _, _ in SMALL for each, value in seconds.items()}  # fmt: skip
+            {
+                (name, threads, each): value
+                for _, name, threads, _, _ in SMALL
+                for each, value in seconds.items()
+            }
         )
 
     def test_the_headline_says_who_is_ahead(self):
@@ -373,7 +379,9 @@ class Claims(Made):
     def test_one_that_holds_has_its_figures(self):
         found = self.claim("remote-frees", mimalloc=1, snmalloc=1, jemalloc=2, tcmalloc=4)
         self.assertEqual(found.verdict, "holds")
-        self.assertIn("jemalloc's CPU time is 2.00 (2.00–2.00) times snmalloc's and 2.00", found.figures[1])  # fmt: skip
+        self.assertIn(
+            "jemalloc's CPU time is 2.00 (2.00–2.00) times snmalloc's and 2.00", found.figures[1]
+        )
 
     def test_one_that_does_not(self):
         found = self.claim("remote-frees", mimalloc=4, snmalloc=4, jemalloc=2, tcmalloc=2)
@@ -477,7 +485,10 @@ class Pictures(Made):
             "empty": {"rounds": 0},
             "one": {"rounds": 1, "workloads": SMALL[:1]},
         }
-        drawn = {name: len(list(self.draw(name=name, **how).glob("*.svg"))) for name, how in strange.items()}  # fmt: skip
+        drawn = {
+            name: len(list(self.draw(name=name, **how).glob("*.svg")))
+            for name, how in strange.items()
+        }
         self.assertEqual(drawn, {"alone": 2, "failed": 2, "baseline": 3, "empty": 0, "one": 3})
 
     def test_a_picture_without_data_does_not_stay(self):
@@ -530,7 +541,10 @@ class Places(unittest.TestCase):
         points = [(100 + 7 * i % 23, 100 + 11 * i % 29) for i in range(10)]
         labels = around(points, [(60, 12)] * 10, (0, 0, 400, 300))
         left = {"start": 0, "middle": 30, "end": 60}
-        found = [(at.x - left[at.anchor], at.y - 6, at.x - left[at.anchor] + 60, at.y + 6) for at in labels]  # fmt: skip
+        found = [
+            (at.x - left[at.anchor], at.y - 6, at.x - left[at.anchor] + 60, at.y + 6)
+            for at in labels
+        ]
         for index, box in enumerate(found):
             self.assertTrue(0 <= box[0] and box[2] <= 400 and 0 <= box[1] and box[3] <= 300)
             for other in found[:index]:
@@ -698,7 +712,6 @@ class Browser(Made):
                 self.assertLessEqual(found["page"], found["width"], found["wide"])
                 self.assertEqual(found["wide"], [])
                 self.assertEqual(found["small"], 0)
-
 
 
 if __name__ == "__main__":

@@ -135,7 +135,9 @@ class WholeRuns(InAFolder):
 
     def test_programs_are_found_from_where_one_stands(self):
         places = {"--programs-dir": PROGRAMS, "--loam": LOAM}
-        near = [word for name in places for word in (name, os.path.relpath(places[name], self.folder))]
+        near = [
+            word for name in places for word in (name, os.path.relpath(places[name], self.folder))
+        ]
         names = ("--allocators", "glibc,loam") if os.path.exists(LOAM) else ()
         shown = self.run_out(*SMALL, "--rounds", "1", *names, *near, cwd=self.folder)
         self.assertEqual(shown.returncode, 0, shown.stdout + shown.stderr)
@@ -250,7 +252,8 @@ class OwnPrograms(InAFolder):
     def test_a_static_program(self):
         program = self.folder / "static"
         built = subprocess.run(
-            ["cc", "-static", "-x", "c", "-", "-o", str(program)], input="int main(void){return 0;}",
+            ["cc", "-static", "-x", "c", "-", "-o", str(program)],
+            input="int main(void){return 0;}",
             text=True, capture_output=True, check=False,
         )  # fmt: skip
         if built.returncode != 0:

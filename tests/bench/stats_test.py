@@ -95,9 +95,7 @@ class Figures(unittest.TestCase):
     def test_a_crash_has_no_figure_and_is_named(self):
         self.assertIsNone(self.run_.ratio(self.c, "y", "cpu_s"))
         self.assertEqual(self.run_.cells["c", 1, "y"].bad, "crash")
-        self.assertEqual(
-            self.run_.failures(), [(self.c, "y", "crash", "SIGSEGV (3 of 3 runs)")]
-        )
+        self.assertEqual(self.run_.failures(), [(self.c, "y", "crash", "SIGSEGV (3 of 3 runs)")])
 
     def test_ties(self):
         self.assertEqual(self.run_.best(self.b, "cpu_s"), {"glibc", "y"})
@@ -216,7 +214,9 @@ class Files(unittest.TestCase):
         for row in made_rows():
             raw.add(row)
         raw.close()
-        self.assertEqual(lines, ["/dev/full: No space left on device: later rows are in memory only"])
+        self.assertEqual(
+            lines, ["/dev/full: No space left on device: later rows are in memory only"]
+        )
         self.assertEqual((raw.count, raw.lost), (0, len(list(made_rows())) + 1))
 
     def test_a_disk_that_fills_up_keeps_whole_rows(self):

@@ -1,4 +1,4 @@
-"""bench/lab/tables.py: eighty columns whatever comes, stars, failures, means. Needs python3-rich."""
+"""bench/lab/tables.py: eighty columns, stars, failures, means. Needs python3-rich."""
 
 import io
 import sys

@@ -10,7 +10,8 @@ Runs the matrix and prints a table with a row for each allocator, over all sourc
 are not drawn at random, but their sizes, distances and times stand for others. A write of one byte
 that happens to write what stood there before cannot be seen; the matrix has none.
 
-Exit: 0 at least 95% of each allocator's misuses are reported; 1 fewer are; 2 the matrix did not run.
+Exit: 0 at least 95% of each allocator's misuses are reported; 1 fewer are; 2 the matrix did not
+run.
 """
 
 import argparse
@@ -23,7 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "misuse"))
 from generate import wilson  # noqa: E402
 from survey import FAMILY, replace_family  # noqa: E402
 
-LINE = re.compile(r"\[  MATRIX  \] (\w+)_[a-z]+_check: (\d+) of (\d+) misuses reported, (\d+) of them in time")
+LINE = re.compile(
+    r"\[  MATRIX  \] (\w+)_[a-z]+_check: (\d+) of (\d+) misuses reported, (\d+) of them in time"
+)
 BAR = 0.95
 
 TEXT = """\
@@ -55,10 +58,16 @@ def cell(good, of):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("matrix", type=Path, help="the program contract_matrix_test")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="write the table as a section of that page, too")
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="write the table as a section of that page, too"
+    )
     options = parser.parse_args()
     done = subprocess.run(
-        [options.matrix, "--gtest_filter=*IsReported*"], capture_output=True, text=True, errors="replace", check=False
+        [options.matrix, "--gtest_filter=*IsReported*"],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
     counts = {}
     for name, reported, made, in_time in LINE.findall(done.stdout):

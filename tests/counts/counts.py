@@ -8,12 +8,13 @@ Four checks, and the table of all figures whether they pass or not:
   2. a warm pair in batches of 16, slow paths included, averaged over 1,024 pairs;
   3. the instructions that the cheapest calls really executed, looked up in the disassembly:
      no lock prefix, no exchange with memory, no system call, no call of another function;
-  4. what guard sampling adds to a program that works with what it allocates, its own instructions counted too. How
-     many samples there are is drawn anew in each process: the bars leave room for that.
+  4. what guard sampling adds to a program that works with what it allocates, its own instructions
+     counted too. How many samples there are is drawn anew in each process: the bars leave room for
+     that.
 
-Counted otherwise is every instruction outside the driver and the dynamic loader, so a helper in another
-library would count too. It cannot see time: caches and mispredictions are the benchmarks' business.
-Exit: 0 all bars held, 1 a bar missed, 77 not checked (no valgrind, or another machine).
+Counted otherwise is every instruction outside the driver and the dynamic loader, so a helper in
+another library would count too. It cannot see time: caches and mispredictions are the benchmarks'
+business. Exit: 0 all bars held, 1 a bar missed, 77 not checked (no valgrind, or another machine).
 """
 
 import argparse
@@ -43,7 +44,8 @@ SINGLE_BARS = [
 # size: bar of instructions for one malloc and one free in batches of 16, slow paths included.
 PAIR_BARS = {48: 30, 3000: 45}
 
-# One allocation of so many is sampled: bar of what that adds to all instructions of the driver's program, in percent.
+# One allocation of so many is sampled: bar of what that adds to all instructions of the driver's
+# program, in percent.
 SAMPLING_BARS = {5000: 1.0, 1000: 2.0}
 
 # Sizes whose figures the table prints one by one.
@@ -59,7 +61,8 @@ FORBIDDEN = [
 
 
 class Window:
-    """What ran between window_open and window_close, outside the driver: {(object, address): times}; and in all."""
+    """What ran between window_open and window_close, outside the driver: {(object, address):
+    times}; and in all."""
 
     def __init__(self, path, driver):
         executed = callgrind.Profile(path).executed
@@ -77,7 +80,8 @@ def count(mode, args, folder):
     environment = dict(os.environ, LD_PRELOAD=os.path.abspath(args.library))
     options = ["--dump-instr=yes", "--dump-line=no"]
     options += ["--zero-before=window_open", "--dump-before=window_close"]
-    # The preload also reaches valgrind's own launcher, which is harmless: only the program is counted.
+    # The preload also reaches valgrind's own launcher, which is harmless: only the program is
+    # counted.
     plan = callgrind.run([args.driver, mode], out, options, environment)
     driver = os.path.basename(args.driver)
     windows = []
@@ -142,7 +146,7 @@ def check_pairs(windows, problems):
     print("warm pair (malloc + free), batches of 16, slow paths included")
     print(f"{'size':>8}  {'instructions':>12}  {'bar':>4}")
     for what, size, window in windows:
-        pairs = int(what[len("pairs"):])
+        pairs = int(what[len("pairs") :])
         each = window.cost / pairs
         bar = PAIR_BARS.get(size)
         missed = bar is not None and each > bar
@@ -151,25 +155,33 @@ def check_pairs(windows, problems):
             f"{'   MISSED' if missed else ''}"
         )
         if missed:
-            problems.append(f"warm pair of {size} B: {each:.2f} instructions, at most {bar} allowed")
+            problems.append(
+                f"warm pair of {size} B: {each:.2f} instructions, at most {bar} allowed"
+            )
     print()
 
 
 def check_sampling(windows, problems):
     (what, rate, off), *others = windows
     assert rate == 0, "the first one has sampling off"
-    steps = int(what[len("work"):])
-    print(f"a program of {off.total / steps:.0f} instructions each allocation, {off.cost / steps:.1f} of them loam's")
+    steps = int(what[len("work") :])
+    print(
+        f"a program of {off.total / steps:.0f} instructions each allocation, "
+        f"{off.cost / steps:.1f} of them loam's"
+    )
     for _, rate, window in others:
         more = window.total - off.total
         bar = SAMPLING_BARS[rate]
         missed = more > bar / 100 * off.total
         print(
-            f"one in {rate:<6} sampled: {more / off.total:+.2%}, {more / steps:+.2f} instructions each"
-            f"   bar {bar:g}%{'   MISSED' if missed else ''}"
+            f"one in {rate:<6} sampled: {more / off.total:+.2%}, {more / steps:+.2f} instructions "
+            f"each   bar {bar:g}%{'   MISSED' if missed else ''}"
         )
         if missed:
-            problems.append(f"sampling one in {rate}: {more / off.total:+.2%} instructions, at most {bar:g}% allowed")
+            problems.append(
+                f"sampling one in {rate}: {more / off.total:+.2%} instructions, at most {bar:g}% "
+                "allowed"
+            )
         # One in 5,000 costs less than what two runs differ by; one in 1,000 costs four times that.
         if more <= 0 and rate == min(SAMPLING_BARS):
             problems.append(f"sampling one in {rate}: {more} instructions: not a real count")

@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
-"""family_counts.py: instructions of the family's inline paths, counted by callgrind, held against the bars.
+"""family_counts.py: instructions of the family's inline paths, counted by callgrind.
 
     family_counts.py --driver build/release/tests/family_driver [--compiler GNU]
 
-Each path is a function of family_driver that holds the inline call and nothing else. Two checks, and the
-table of all figures whether they pass or not:
-  1. the instructions that the function executed, its ret not counted (inlined into a program it has none);
-     nothing may run outside the function: no call. With caches per thread one window in four may go out of
-     line, where a batch of blocks is exchanged. All other windows of a path must show the same number;
-  2. each instruction executed, looked up in the disassembly: no lock prefix, no exchange with memory, no
-     system call, no call.
+The counts are held against the bars.
 
-The bars are of x86-64 and gcc -O2. What another compiler made of the same code is shown and judged by the
-rest, calls, exchanges and windows that differ, but not held against them. It cannot see time.
-Exit: 0 all bars held, 1 a bar missed, 77 not checked (no valgrind, or another machine).
+Each path is a function of family_driver that holds the inline call and nothing else. Two checks,
+and the table of all figures whether they pass or not:
+  1. the instructions that the function executed, its ret not counted (inlined into a program it has
+     none); nothing may run outside the function: no call. With caches per thread one window in four
+     may go out of line, where a batch of blocks is exchanged. All other windows of a path must show
+     the same number;
+  2. each instruction executed, looked up in the disassembly: no lock prefix, no exchange with
+     memory, no system call, no call.
+
+The bars are of x86-64 and gcc -O2. What another compiler made of the same code is shown and judged
+by the rest, calls, exchanges and windows that differ, but not held against them. It cannot see
+time. Exit: 0 all bars held, 1 a bar missed, 77 not checked (no valgrind, or another machine).
 """
 
 import argparse
@@ -45,7 +48,8 @@ BARS = {
     "pool_free": 5,
     "fifo_alloc_any": 10,
 }
-# and, in brackets in the table, what there is now (gcc 12) and one more, so that it is noticed when it grows.
+# and, in brackets in the table, what there is now (gcc 12) and one more, so that it is noticed when
+# it grows.
 HELD = {
     "region_alloc_any": 14,
     "region_free_24 the last object": 7,
@@ -124,7 +128,9 @@ def look(label, profile, driver, problems):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--driver", required=True)
-    parser.add_argument("--compiler", default="GNU", help="as CMake names it: which one made the driver")
+    parser.add_argument(
+        "--compiler", default="GNU", help="as CMake names it: which one made the driver"
+    )
     args = parser.parse_args()
 
     if platform.machine() != "x86_64":
@@ -158,7 +164,9 @@ def main():
     for label, seen in figures.items():
         away = outside.get(label, [])
         if len(away) > (windows_of[label] // 4 if "many threads" in label else 0):
-            problems.append(f"{label}: {len(away)} of {windows_of[label]} went out of line: {away[0][1]}")
+            problems.append(
+                f"{label}: {len(away)} of {windows_of[label]} went out of line: {away[0][1]}"
+            )
         bar = BARS.get(label, HELD.get(label))
         if len(seen) != 1:
             problems.append(f"{label}: windows differ: {sorted(seen)}")

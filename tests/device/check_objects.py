@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""check_objects.py: what the freestanding library asks for, and how large it is; what programs over it lack.
+"""check_objects.py: the freestanding library's size and needs, and what programs over it lack.
 
     check_objects.py needs --nm NM libloam-freestanding.a [--helpers REGEX]
-        fails if the archive, as a whole, needs any symbol but memcpy and memset, and what REGEX matches:
-        arithmetic of the compiler's own library (__aeabi_uldivmod), which is listed
-    check_objects.py compile --compiler "CC FLAG..." --nm NM [--helpers REGEX] [--include DIR]... SOURCE...
-        compiles the sources with -Os, -O2 and LOAM_DEBUG, without a warning, and judges their needs;
-        77 iff there is no such compiler, or it has no such target
+        fails if the archive, as a whole, needs any symbol but memcpy and memset, and what REGEX
+        matches: arithmetic of the compiler's own library (__aeabi_uldivmod), which is listed
+    check_objects.py compile --compiler "CC FLAG..." --nm NM [--helpers REGEX] [--include DIR]...
+        SOURCE... compiles the sources with -Os, -O2 and LOAM_DEBUG, without a warning, and judges
+        their needs; 77 iff there is no such compiler, or it has no such target
     check_objects.py sizes --size SIZE [--less PROGRAM] libloam-freestanding.a | PROGRAM...
-        a table: flash (code and constants) and RAM (variables) of each file; of programs, what they have
-        more than another one
+        a table: flash (code and constants) and RAM (variables) of each file; of programs, what they
+        have more than another one
     check_objects.py no-heap --nm NM PROGRAM...
         fails if a program contains or imports any function that hands out memory of a system
 
@@ -26,8 +26,8 @@ import tempfile
 OF_LIBC = {"memcpy", "memset"}
 # AddressSanitizer's functions are asked for weakly, and only by hosted builds.
 HEAP = re.compile(
-    r"^_*(?:libc_)?(malloc|calloc|realloc|reallocarray|free|cfree|aligned_alloc|memalign|posix_memalign|valloc"
-    r"|pvalloc|s?brk(_r)?|mmap(64)?|strdup|_?Z(nw|na|dl|da)\w+)(@.*)?$"
+    r"^_*(?:libc_)?(malloc|calloc|realloc|reallocarray|free|cfree|aligned_alloc|memalign"
+    r"|posix_memalign|valloc|pvalloc|s?brk(_r)?|mmap(64)?|strdup|_?Z(nw|na|dl|da)\w+)(@.*)?$"
 )
 
 
@@ -54,14 +54,19 @@ def needs(args, files=None):
     needed = sorted({name for name, kind in found if kind in "Uwv"} - defined)
     helpers = [name for name in needed if args.helpers and re.fullmatch(args.helpers, name)]
     wrong = [name for name in needed if name not in OF_LIBC and name not in helpers]
-    print(f"{len(defined)} symbols; needed of a C library: {' '.join(sorted(OF_LIBC & set(needed))) or 'nothing'}")
+    print(
+        f"{len(defined)} symbols; needed of a C library: "
+        f"{' '.join(sorted(OF_LIBC & set(needed))) or 'nothing'}"
+    )
     print(f"needed of the compiler's library: {' '.join(helpers) or 'nothing'}")
     for name in wrong:
         print(f"{files[0]}: needs {name}")
     return 1 if wrong else 0
 
 
-FREESTANDING = "-std=gnu11 -ffreestanding -nostdlib -fno-stack-protector -fvisibility=hidden".split()
+FREESTANDING = (
+    "-std=gnu11 -ffreestanding -nostdlib -fno-stack-protector -fvisibility=hidden".split()
+)
 WARNINGS = "-Wall -Wextra -Wpedantic -Wstrict-prototypes -Wmissing-prototypes -Werror".split()
 
 
@@ -73,7 +78,9 @@ def compile_all(args):
         with open(empty, "w") as file:
             file.write("int nothing;\n")
         try:
-            works = subprocess.run([*compiler, "-c", empty, "-o", empty + ".o"], capture_output=True)
+            works = subprocess.run(
+                [*compiler, "-c", empty, "-o", empty + ".o"], capture_output=True
+            )
         except FileNotFoundError:
             works = None
         if works is None or works.returncode != 0:
@@ -84,7 +91,9 @@ def compile_all(args):
             for number, source in enumerate(args.files):
                 objects.append(os.path.join(folder, f"{number}.o"))
                 command = [*compiler, *options, *(f"-I{path}" for path in args.include)]
-                done = subprocess.run([*command, "-c", source, "-o", objects[-1]], stderr=subprocess.PIPE, text=True)
+                done = subprocess.run(
+                    [*command, "-c", source, "-o", objects[-1]], stderr=subprocess.PIPE, text=True
+                )
                 if done.returncode != 0:
                     print(f"{' '.join([*command, source])}\n{done.stderr}")
                     status = 1
@@ -124,9 +133,29 @@ def no_heap(args):
 
 
 def self_test():
-    has = ["malloc", "free", "_sbrk", "sbrk", "_Znwm", "_ZdlPv", "malloc@GLIBC_2.2.5", "mmap", "_malloc", "_sbrk_r"]
-    has_not = ["loam_pool_free", "xfree", "loam_blocks_malloc", "memset", "freestanding", "board_write"]
-    wrong = [name for name in has if not HEAP.match(name)] + [name for name in has_not if HEAP.match(name)]
+    has = [
+        "malloc",
+        "free",
+        "_sbrk",
+        "sbrk",
+        "_Znwm",
+        "_ZdlPv",
+        "malloc@GLIBC_2.2.5",
+        "mmap",
+        "_malloc",
+        "_sbrk_r",
+    ]
+    has_not = [
+        "loam_pool_free",
+        "xfree",
+        "loam_blocks_malloc",
+        "memset",
+        "freestanding",
+        "board_write",
+    ]
+    wrong = [name for name in has if not HEAP.match(name)] + [
+        name for name in has_not if HEAP.match(name)
+    ]
     print(f"self-test: {len(has) + len(has_not)} names, wrong: {wrong or 'none'}")
     return 1 if wrong else 0
 
@@ -144,7 +173,9 @@ def main():
     args = parser.parse_intermixed_args()
     if args.what == "self-test":
         return self_test()
-    return {"needs": needs, "compile": compile_all, "sizes": sizes, "no-heap": no_heap}[args.what](args)
+    return {"needs": needs, "compile": compile_all, "sizes": sizes, "no-heap": no_heap}[args.what](
+        args
+    )
 
 
 if __name__ == "__main__":

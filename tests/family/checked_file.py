@@ -3,9 +3,9 @@
 
     checked_file.py --include include --library libloam.a [--cxx c++]
 
-checked_file.cc is compiled with LOAM_CHECKED=1 and without, at -O0, -Og and -O2, and linked in both orders.
-In each program, each allocator is set up by either file: the file with LOAM_CHECKED has to get the report of
-an overflow, the other one none. Exit: 0 all held, 1 not.
+checked_file.cc is compiled with LOAM_CHECKED=1 and without, at -O0, -Og and -O2, and linked in both
+orders. In each program, each allocator is set up by either file: the file with LOAM_CHECKED has to
+get the report of an overflow, the other one none. Exit: 0 all held, 1 not.
 """
 
 import argparse
@@ -32,14 +32,21 @@ def wrong_of(args, folder, level):
     objects = compiled(args, folder, level)
     for order in (objects, objects[::-1]):
         program = Path(folder) / "program"
-        subprocess.run([args.cxx, *order, args.library, "-pthread", "-ldl", "-o", program], check=True)
+        subprocess.run(
+            [args.cxx, *order, args.library, "-pthread", "-ldl", "-o", program], check=True
+        )
         for letter in LETTERS:
             for file in "10":
-                result = subprocess.run([program, file, letter], capture_output=True, text=True, check=False)
+                result = subprocess.run(
+                    [program, file, letter], capture_output=True, text=True, check=False
+                )
                 reported = "overflow" in result.stderr and result.returncode != 0
-                if reported != (file == "1") or (file == "0" and "not reported" not in result.stdout):
+                if reported != (file == "1") or (
+                    file == "0" and "not reported" not in result.stdout
+                ):
                     first = "checked first" if order is objects else "checked last"
-                    yield f"{level}, {first}: {letter} of file {file}: {result.stderr.strip() or 'not reported'}"
+                    said = result.stderr.strip() or "not reported"
+                    yield f"{level}, {first}: {letter} of file {file}: {said}"
 
 
 def main():

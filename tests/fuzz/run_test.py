@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""run_test.py PROGRAM: run.py, over a harness with a planted fault: found, told and kept; and over one that hangs,
-and one that finds nothing, which are made here.
+"""run_test.py PROGRAM: run.py over a harness with a planted fault: it finds, reports and keeps it.
+
+A harness that hangs, and one that finds nothing, are made here.
 """
 
 import os
@@ -23,9 +24,25 @@ class Run(unittest.TestCase):
         self.corpus.mkdir()
 
     def run_it(self, program, **environment):
-        command = [sys.executable, RUN, "--seconds", "60", "--corpus", self.corpus, "--found", self.found, program]
-        return subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, check=False)
+        command = [
+            sys.executable,
+            RUN,
+            "--seconds",
+            "60",
+            "--corpus",
+            self.corpus,
+            "--found",
+            self.found,
+            program,
+        ]
+        return subprocess.run(
+            command,
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
 
     def script(self, text):
         file = Path(self.folder.name) / "fuzz_script"
@@ -38,17 +55,23 @@ class Run(unittest.TestCase):
         result = self.run_it(PLANTED)
         self.assertEqual(result.returncode, 1, result.stdout)
         self.assertIn("fuzz: planted", result.stdout)
-        self.assertRegex(result.stdout, r"in LLVMFuzzerTestOneInput /.*/fuzz\.h:\d+", "the stack has places")
+        self.assertRegex(
+            result.stdout, r"in LLVMFuzzerTestOneInput /.*/fuzz\.h:\d+", "the stack has places"
+        )
         self.assertIn("run: FAILED: fuzz_planted found something", result.stdout)
         kept = list(self.found.iterdir())
         self.assertEqual(len(kept), 1)
         self.assertTrue(kept[0].read_bytes().startswith(b"lm"))
         self.assertIn(f"run: the input is kept: {kept[0]}", result.stdout)
-        self.assertEqual([file.name for file in self.corpus.iterdir()], ["near"], "the corpus stays as it is")
+        self.assertEqual(
+            [file.name for file in self.corpus.iterdir()], ["near"], "the corpus stays as it is"
+        )
 
     def test_nothing_found_is_success_and_the_time_is_the_environments(self):
-        result = self.run_it(self.script('echo "$@" | tr " " "\\n" | sed -n "s/^-max_total_time=/stat:: /p"'),
-                             LOAM_FUZZ_SECONDS="7")
+        result = self.run_it(
+            self.script('echo "$@" | tr " " "\\n" | sed -n "s/^-max_total_time=/stat:: /p"'),
+            LOAM_FUZZ_SECONDS="7",
+        )
         self.assertEqual(result.returncode, 0, result.stdout)
         self.assertIn("stat:: 7\n", result.stdout)
         self.assertIn("7 s: nothing found", result.stdout)

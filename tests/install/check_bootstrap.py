@@ -3,9 +3,10 @@
 
     check_bootstrap.py scripts/bootstrap
 
-Runs a copy of the script that looks for a header in a folder which does not exist, so that an optional package is
-missing, and finds make under another name, so that a needed one is. Commands that are not to be there are left out
-of a PATH of its own; apt-get and sudo are played, so that nothing is ever installed.
+Runs a copy of the script that looks for a header in a folder which does not exist, so that an
+optional package is missing, and finds make under another name, so that a needed one is. Commands
+that are not to be there are left out of a PATH of its own; apt-get and sudo are played, so that
+nothing is ever installed.
 
   machine        only optional is missing      a needed one, too
   no apt-get     0, going on without it        1, names it
@@ -28,16 +29,21 @@ OPTIONAL, NEEDED = "systemtap-sdt-dev", "make"
 LEFT_OUT = {"apt-get", "apt-cache", "sudo", "id"}
 
 APT_WORKS = 'echo "played: apt-get $*" >>"$PLAYED"\n'
-APT_OFFLINE = 'case " $* " in *" install "*) echo "E: Could not resolve host" >&2; exit 100 ;; *) exit 100 ;; esac\n'
+APT_OFFLINE = (
+    'case " $* " in *" install "*) echo "E: Could not resolve host" >&2; exit 100 ;; '
+    "*) exit 100 ;; esac\n"
+)
 APT_CACHE = 'echo "  Candidate: 1.0"\n'
 SUDO_REFUSES = 'echo "sudo: you are not in the sudoers file" >&2; exit 1\n'
 ROOT, USER = "echo 0\n", "echo 1000\n"
 
-# machine: (commands that are played, status where only the optional one is missing, where the needed one is)
+# machine: (commands that are played, status where only the optional one is missing, where the
+# needed one is)
 MACHINES = {
     "no apt-get": ({"id": ROOT}, 0, 1),
     "neither root nor sudo": ({"id": USER, "apt-get": APT_WORKS, "apt-cache": APT_CACHE}, 0, 1),
-    "sudo refuses": ({"id": USER, "sudo": SUDO_REFUSES, "apt-get": APT_WORKS, "apt-cache": APT_CACHE}, 0, 1),
+    "sudo refuses": ({"id": USER, "sudo": SUDO_REFUSES, "apt-get": APT_WORKS,
+                      "apt-cache": APT_CACHE}, 0, 1),
     "no network": ({"id": ROOT, "apt-get": APT_OFFLINE, "apt-cache": APT_CACHE}, 0, 1),
     "nothing offered": ({"id": ROOT, "apt-get": APT_OFFLINE, "apt-cache": ":\n"}, 0, 1),
     "all is well": ({"id": ROOT, "apt-get": APT_WORKS, "apt-cache": APT_CACHE}, 0, 0),
@@ -65,7 +71,10 @@ def wrong(script, folder, machine, needed):
     """What is wrong with one row, or an empty text."""
     played, *statuses = MACHINES[machine]
     text = script.read_text(encoding="utf-8")
-    changes = [(HEADER, "/nonexistent/sdt.h"), ("/usr/src/googletest/googletest/src/gtest-all.cc", "/bin/sh")]
+    changes = [
+        (HEADER, "/nonexistent/sdt.h"),
+        ("/usr/src/googletest/googletest/src/gtest-all.cc", "/bin/sh"),
+    ]
     if needed:
         changes.append(("has_command make\n", "has_command no-such-make\n"))
     for old, new in changes:
@@ -78,8 +87,9 @@ def wrong(script, folder, machine, needed):
     log = folder / "log"
     log.touch()
     env = {**os.environ, "PATH": str(commands(folder / "bin", played)), "PLAYED": str(log)}
-    result = subprocess.run(["/bin/bash", str(copy)], env=env, text=True, check=False, stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)  # fmt: skip
+    result = subprocess.run(["/bin/bash", str(copy)], env=env, text=True, check=False,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, timeout=120)  # fmt: skip
     said = result.stdout
     if result.returncode != statuses[needed]:
         return f"exit status {result.returncode}, not {statuses[needed]}: {said}"
@@ -88,7 +98,11 @@ def wrong(script, folder, machine, needed):
     if name not in last:
         return f"does not say what becomes of {name}: {said}"
     if machine == "all is well":
-        installed = [line.split()[-1] for line in log.read_text(encoding="utf-8").splitlines() if " install " in line]
+        installed = [
+            line.split()[-1]
+            for line in log.read_text(encoding="utf-8").splitlines()
+            if " install " in line
+        ]
         if installed != ([NEEDED] if needed else []) + [OPTIONAL]:
             return f"installed {installed}"
     elif not needed and "without" not in last:

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """check_exports.py: what the shared library and the override object offer, and what they ask for.
 
-    check_exports.py --readelf readelf libloam.so loam-override.o [libloam_copies.so] [--copies-inside]
+    check_exports.py --readelf readelf libloam.so loam-override.o [libloam_copies.so]
+        [--copies-inside]
 
 Checks, by readelf:
   1. both define every allocation function of the C library and every C++17 operator new/delete
-  2. they define nothing else but loam_*, libc's aliases of these, and (the shared library) the calls
-     that override/doors.c, unlock.c and binding.c define: an internal name that leaks could collide;
-     with --copies-inside, for the secure build, also what libloam_copies.so defines
+  2. they define nothing else but loam_*, libc's aliases of these, and (the shared library) the
+     calls that override/doors.c, unlock.c and binding.c define: an internal name that leaks could
+     collide; with --copies-inside, for the secure build, also what libloam_copies.so defines
   3. libloam.so needs libc and the dynamic linker, nothing more; no text relocations; initial-exec
      thread-local memory (no call to __tls_get_addr); bound at start, never unloaded
   4. what of C++ it refers to is weak, so that it loads into a program without C++
@@ -23,29 +24,34 @@ import re
 import subprocess
 import sys
 
-C_NAMES = """malloc calloc realloc reallocarray free free_sized free_aligned_sized cfree aligned_alloc
+C_NAMES = (
+    """malloc calloc realloc reallocarray free free_sized free_aligned_sized cfree aligned_alloc
 memalign posix_memalign valloc pvalloc malloc_usable_size mallinfo mallinfo2 malloc_trim mallopt
 malloc_stats malloc_info""".split()
+)
 
 # libc's second names for the same functions, which some programs call.
 C_ALIASES = ["__posix_memalign"] + [f"__libc_{name}" for name in (
     "malloc calloc realloc reallocarray free cfree memalign valloc pvalloc".split())]  # fmt: skip
 
-# In the shared library alone: calls before which the background worker has to end (override/doors.c), and
-# calls after which memory may go back that the system has refused to take (override/unlock.c), and calls that
-# would give libraries libc's free (override/binding.c).
-DOORS = """dlmopen dlopen dlsym munlock munlockall prctl setegid seteuid setgid setgroups setns setregid setresgid
-setresuid setreuid setuid syscall unshare""".split()
+# In the shared library alone: calls before which the background worker has to end
+# (override/doors.c), and calls after which memory may go back that the system has refused to take
+# (override/unlock.c), and calls that would give libraries libc's free (override/binding.c).
+DOORS = """dlmopen dlopen dlsym munlock munlockall prctl setegid seteuid setgid setgroups setns
+setregid setresgid setresuid setreuid setuid syscall unshare""".split()
 
-# In libloam_copies.so and libloam-secure.so (override/copies.c); COPIES_CHK have fortified forms, too.
-COPIES_CHK = """memcpy memmove mempcpy memset explicit_bzero strcpy stpcpy strncpy stpncpy strcat strncat strlcpy
-strlcat wmemcpy wmemmove wmempcpy wmemset wcscpy wcpcpy wcsncpy wcpncpy wcscat wcsncat wcslcpy wcslcat""".split()
+# In libloam_copies.so and libloam-secure.so (override/copies.c); COPIES_CHK also have
+# fortified forms.
+COPIES_CHK = """memcpy memmove mempcpy memset explicit_bzero strcpy stpcpy strncpy stpncpy strcat
+strncat strlcpy strlcat wmemcpy wmemmove wmempcpy wmemset wcscpy wcpcpy wcsncpy wcpncpy wcscat
+wcsncat wcslcpy wcslcat""".split()
 COPIES = COPIES_CHK + [f"__{name}_chk" for name in COPIES_CHK] + ["bzero", "bcopy", "memccpy"]
 
 SIZE, ALIGN, NOTHROW = "m", "St11align_val_t", "RKSt9nothrow_t"
 CXX_NAMES = (
     # new: size [, alignment] [, nothrow]
-    [f"_Zn{kind}{SIZE}{align}{no}" for kind in "wa" for align in ("", ALIGN) for no in ("", NOTHROW)]
+    [f"_Zn{kind}{SIZE}{align}{no}" for kind in "wa" for align in ("", ALIGN)
+     for no in ("", NOTHROW)]
     # delete: pointer; and size; and alignment; and nothrow
     + [f"_Zd{kind}Pv{rest}" for kind in "la" for rest in (
         "", SIZE, ALIGN, SIZE + ALIGN, NOTHROW, ALIGN + NOTHROW)]
@@ -85,7 +91,12 @@ def check_names(path, found, names):
         if not name.startswith("loam_") and not LINKER_NAMES.match(name):
             yield f"{path}: defines {name}, which is not its to offer"
     for name, binding, _, is_defined in found:
-        if not is_defined and binding != "WEAK" and CXX_RUNTIME.match(name) and name not in CXX_IN_LIBC:
+        if (
+            not is_defined
+            and binding != "WEAK"
+            and CXX_RUNTIME.match(name)
+            and name not in CXX_IN_LIBC
+        ):
             yield f"{path}: refers to {name} of C++, and not weakly"
 
 

@@ -8,18 +8,19 @@ The kinds:
   embedded      a CMake project that has loam's sources as a subdirectory
   pkg_config    the compiler by hand, with what pkg-config says
   static        a fully static program, C and C++, with the override object linked first
-  together      a build of each kind below one prefix: each is preloaded, and linked by pkg-config and
-                by CMake
+  together      a build of each kind below one prefix: each is preloaded, and linked by pkg-config
+                and by CMake
   preload       LD_PRELOAD of the installed library into a program that knows nothing of it
-  relocated     the prefix, moved to a name with blanks: pkg-config and CMake find it there, nothing was left behind
+  relocated     the prefix, moved to a name with blanks: pkg-config and CMake find it there, nothing
+                was left behind
   built         a CMake project that finds the folder of the build, where nothing was installed
   components    runtime, development and tools, each by itself; together they are all
   uninstall     the target of this name: nothing stays, and what another build needs stays
   two_builds    another build of the same names is refused, the same one not
   paths         no file of the installation names a folder of this machine
   gdb           the installed commands for gdb, which knows them then
-  headers       all installed headers, as C11 and as C++17, with every warning an error, by the build's
-                compilers, gcc and clang as far as they are there
+  headers       all installed headers, as C11 and as C++17, with every warning an error, by the
+                build's compilers, gcc and clang as far as they are there
 
 It checks that loam is found, linked and in charge; that it allocates well is for the other tests.
 Exit: 0 it works, 1 it does not, 77 cannot be tried here (says why).
@@ -51,8 +52,9 @@ class Skip(Exception):
 def run(*command, env=None, cwd=None):
     """The command's output, both streams; a Failure with all of it if it does not end with 0."""
     command = [str(word) for word in command]
-    result = subprocess.run(command, env={**os.environ, **(env or {})}, cwd=cwd, text=True, check=False,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240)  # fmt: skip
+    result = subprocess.run(command, env={**os.environ, **(env or {})}, cwd=cwd, text=True,
+                            check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            timeout=240)  # fmt: skip
     if result.returncode != 0:
         raise Failure(f"{shlex.join(command)}: exit status {result.returncode}\n{result.stdout}")
     return result.stdout
@@ -92,7 +94,8 @@ class Installed:
     def compile(self, language, program, *arguments):
         compiler = self.args.cc if language == "c" else self.args.cxx
         standard = "-std=c11" if language == "c" else "-std=c++17"
-        run(compiler, standard, "-D_GNU_SOURCE", "-O1", HERE / f"consumer.{language}", "-o", program,
+        run(compiler, standard, "-D_GNU_SOURCE", "-O1", HERE / f"consumer.{language}", "-o",
+            program,
             *arguments)  # fmt: skip
 
     def cmake_project(self, name, *settings):
@@ -140,7 +143,8 @@ def static(installed):
     for language in ("c", "cpp"):
         program = installed.folder / f"static_{language}"
         installed.compile(language, program, "-DTAKES_OVER=1", f"-I{include}",
-                          installed.only(f"{installed.name}-override.o"), "-static", "-pthread")  # fmt: skip
+                          installed.only(f"{installed.name}-override.o"), "-static",
+                          "-pthread")  # fmt: skip
         run(program)
 
 
@@ -148,13 +152,18 @@ def preload(installed):
     manual = installed.only("loam.7").read_text(encoding="utf-8")
     if "LOAM_PURGE_DELAY" not in manual:
         raise Failure("loam(7) says nothing of LOAM_PURGE_DELAY")
-    said = run("/bin/sh", "-c", "exit 0", env={"LD_PRELOAD": str(installed.library), "LOAM_VERBOSE": "1"})
+    said = run(
+        "/bin/sh", "-c", "exit 0", env={"LD_PRELOAD": str(installed.library), "LOAM_VERBOSE": "1"}
+    )
     if f"loam: version {installed.version}" not in said:
-        raise Failure(f"no line 'loam: version {installed.version}' from a preloaded program: {said!r}")
+        raise Failure(
+            f"no line 'loam: version {installed.version}' from a preloaded program: {said!r}"
+        )
 
 
 def together(installed):
-    """All three builds, this one and two made for it, below one prefix: no file of one is another's."""
+    """All three builds, this one and two made for it, below one prefix: no file of one is
+    another's."""
     for kind in ("release", "secure", "debug"):
         if kind == installed.kind:
             continue
@@ -189,7 +198,15 @@ def together(installed):
 
 
 def cmake_install(installed, prefix, *arguments, env=None):
-    return run(installed.args.cmake, "--install", installed.args.build, "--prefix", prefix, *arguments, env=env)
+    return run(
+        installed.args.cmake,
+        "--install",
+        installed.args.build,
+        "--prefix",
+        prefix,
+        *arguments,
+        env=env,
+    )
 
 
 def files_below(folder):
@@ -202,7 +219,9 @@ def relocated(installed):
     installed.prefix.rename(moved)
     installed.prefix = moved
     major_minor = ".".join(installed.version.split(".")[:2])
-    installed.cmake_project("find_package", f"-DCMAKE_PREFIX_PATH={moved}", f"-DWANTED_VERSION={major_minor}")
+    installed.cmake_project(
+        "find_package", f"-DCMAKE_PREFIX_PATH={moved}", f"-DWANTED_VERSION={major_minor}"
+    )
     pkg_config_file = installed.only(f"{installed.name}.pc")
     for path in (installed.args.build, installed.folder / "prefix"):
         if str(path) in pkg_config_file.read_text(encoding="utf-8"):
@@ -211,14 +230,18 @@ def relocated(installed):
         env = {"PKG_CONFIG_PATH": str(pkg_config_file.parent)}
         flags = shlex.split(run("pkg-config", "--cflags", "--libs", installed.name, env=env))
         program = installed.folder / "relocated"
-        installed.compile("c", program, "-DTAKES_OVER=1", *flags, "-Wl,-rpath," + str(moved / "lib"))
+        installed.compile(
+            "c", program, "-DTAKES_OVER=1", *flags, "-Wl,-rpath," + str(moved / "lib")
+        )
         run(program, env={"LD_LIBRARY_PATH": str(installed.only(f"lib{installed.name}.so").parent)})
 
 
 def built(installed):
     """-Dloam_DIR=build: export() of the build tree."""
     major_minor = ".".join(installed.version.split(".")[:2])
-    installed.cmake_project("find_package", f"-Dloam_DIR={installed.args.build}", f"-DWANTED_VERSION={major_minor}")
+    installed.cmake_project(
+        "find_package", f"-Dloam_DIR={installed.args.build}", f"-DWANTED_VERSION={major_minor}"
+    )
 
 
 def components(installed):
@@ -233,10 +256,14 @@ def components(installed):
     for one, other in (("runtime", "development"), ("runtime", "tools"), ("development", "tools")):
         if parts[one] & parts[other]:
             raise Failure(f"{one} and {other} share {parts[one] & parts[other]}")
-    for component, pattern in (("runtime", rf"lib{installed.name}\.so\.\d"), ("runtime", "LICENSE"), ("runtime", r"loam\.7"),
-                               ("development", r"loam\.h"), ("development", rf"{installed.name}-override\.o"),
-                               ("development", rf"lib{installed.name}-freestanding\.a"), ("development", rf"{installed.name}\.pc"),
-                               ("tools", r"loam\.py"), ("tools", r"libloam_copies\.so")):  # fmt: skip
+    for component, pattern in (("runtime", rf"lib{installed.name}\.so\.\d"), ("runtime", "LICENSE"),
+                               ("runtime", r"loam\.7"),
+                               ("development", r"loam\.h"),
+                               ("development", rf"{installed.name}-override\.o"),
+                               ("development", rf"lib{installed.name}-freestanding\.a"),
+                               ("development", rf"{installed.name}\.pc"),
+                               ("tools", r"loam\.py"),
+                               ("tools", r"libloam_copies\.so")):  # fmt: skip
         if not any(re.search(pattern, path.name) for path in parts[component]):
             raise Failure(f"the component {component} lacks {pattern}: {parts[component]}")
 
@@ -277,7 +304,9 @@ def two_builds(installed):
         try:
             cmake_install(installed, installed.prefix, *component)
         except Failure as failure:
-            if "there: LOAM_METER 2; to be installed: LOAM_METER 0" not in str(failure).replace("\n", " "):
+            if "there: LOAM_METER 2; to be installed: LOAM_METER 0" not in str(failure).replace(
+                "\n", " "
+            ):
                 raise
         else:
             raise Failure("a metered build was overwritten by one that is not")
@@ -294,10 +323,15 @@ def paths(installed):
     debug = installed.cache("CMAKE_BUILD_TYPE") == "Debug"
     wrong = []
     for path in sorted(installed.prefix.rglob("*")):
-        if path.is_dir() or path.is_symlink() or (debug and path.suffix in (".a", ".o", ".so", ".0")):
+        if (
+            path.is_dir()
+            or path.is_symlink()
+            or (debug and path.suffix in (".a", ".o", ".so", ".0"))
+        ):
             continue
         content = path.read_bytes()
-        wrong += [f"{path} names {folder}" for folder in folders if folder.encode() + b"/" in content
+        wrong += [f"{path} names {folder}" for folder in folders if folder.encode()
+                  + b"/" in content
                   or folder.encode() + b"\0" in content]  # fmt: skip
     if wrong:
         raise Failure("\n".join(wrong))
@@ -340,8 +374,9 @@ def headers(installed):
     print(f"{len(names)} headers")
 
 
-KINDS = {f.__name__: f for f in (find_package, embedded, pkg_config, static, together, preload, relocated, built,
-                                 components, uninstall, two_builds, paths, gdb, headers)}  # fmt: skip
+KINDS = {f.__name__: f for f in (find_package, embedded, pkg_config, static, together, preload,
+                                 relocated, built, components, uninstall, two_builds, paths, gdb,
+                                 headers)}  # fmt: skip
 
 
 def main():

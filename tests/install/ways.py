@@ -4,15 +4,15 @@
     ways.py --list
     ways.py WAY... --source . [--cmake cmake --jobs 2 --keep FOLDER]
 
-A way is a row of WAYS: a generator, compilers, a linker, flags. In each of them the project ways/ has loam as
-a subproject; the same build is installed, and the project built on what is installed; and on the folder
-where it was built. Its programs say whether malloc is loam's, whether one heap is there and not two, whether
-a program may replace operator new (ways/CMakeLists.txt).
+A way is a row of WAYS: a generator, compilers, a linker, flags. In each of them the project ways/
+has loam as a subproject; the same build is installed, and the project built on what is installed;
+and on the folder where it was built. Its programs say whether malloc is loam's, whether one heap is
+there and not two, whether a program may replace operator new (ways/CMakeLists.txt).
 
-Ways of one call that compile the same (generator, compilers, flags) do it once: each is configured anew, by an
-empty cache, in the folder of the one before, and links. A way whose tool is not there (mold, gold) is skipped
-and says which. Flags of distributions are theirs, but for -O2, which is -O1 here (clang: -O0): it halves the time
-to compile.
+Ways of one call that compile the same (generator, compilers, flags) do it once: each is configured
+anew, by an empty cache, in the folder of the one before, and links. A way whose tool is not there
+(mold, gold) is skipped and says which. Flags of distributions are theirs, but for -O2, which is -O1
+here (clang: -O0): it halves the time to compile.
 
 It cannot see how well loam allocates: that is for the tests of each build.
 Exit: 0 all held, 1 one did not, 77 one was skipped.
@@ -31,15 +31,21 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SKIPPED = 77
 
-DEBIAN = ("-g1 -O1 -fstack-protector-strong -fstack-clash-protection -Wformat -Werror=format-security "
-          "-fcf-protection -Wdate-time -D_FORTIFY_SOURCE=2")
-FEDORA = ("-O1 -flto=auto -ffat-lto-objects -fexceptions -g1 -grecord-gcc-switches -pipe -Wall "
-          "-Werror=format-security -Wp,-U_FORTIFY_SOURCE,-D_FORTIFY_SOURCE=3 -Wp,-D_GLIBCXX_ASSERTIONS "
-          "-fstack-protector-strong -fasynchronous-unwind-tables -fstack-clash-protection -fcf-protection "
-          "-fno-omit-frame-pointer -mno-omit-leaf-frame-pointer")
+DEBIAN = (
+    "-g1 -O1 -fstack-protector-strong -fstack-clash-protection -Wformat -Werror=format-security "
+    "-fcf-protection -Wdate-time -D_FORTIFY_SOURCE=2"
+)
+FEDORA = (
+    "-O1 -flto=auto -ffat-lto-objects -fexceptions -g1 -grecord-gcc-switches -pipe -Wall "
+    "-Werror=format-security -Wp,-U_FORTIFY_SOURCE,-D_FORTIFY_SOURCE=3 -Wp,-D_GLIBCXX_ASSERTIONS "
+    "-fstack-protector-strong -fasynchronous-unwind-tables -fstack-clash-protection "
+    "-fcf-protection -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer"
+)
 # What a careless parent may set; all of it is its own business.
-RUDE = ("-Wall -Wextra -Wconversion -Wshadow -Wundef -Wcast-qual -Wswitch-enum -Wno-error=unused-result "
-        "-Werror -std=gnu99 -fvisibility=default -fno-exceptions")
+RUDE = (
+    "-Wall -Wextra -Wconversion -Wshadow -Wundef -Wcast-qual -Wswitch-enum "
+    "-Wno-error=unused-result -Werror -std=gnu99 -fvisibility=default -fno-exceptions"
+)
 
 
 class Failure(Exception):
@@ -47,9 +53,12 @@ class Failure(Exception):
 
 
 class Way:
-    """How loam and its consumers are configured. needs: commands, any of each tuple. link: for all links."""
+    """How loam and its consumers are configured. needs: commands, any of each tuple. link: for all
+    links."""
 
-    def __init__(self, needs=(), generator="Ninja", c="", cxx=None, link="", more=(), configs=("",), probe=""):
+    def __init__(
+        self, needs=(), generator="Ninja", c="", cxx=None, link="", more=(), configs=("",), probe=""
+    ):
         self.needs, self.generator, self.configs = needs, generator, configs
         self.flags = {"CMAKE_C_FLAGS": c, "CMAKE_CXX_FLAGS": c if cxx is None else cxx}
         if link:
@@ -59,39 +68,62 @@ class Way:
 
     def compiles(self):
         """The same for ways that have the same objects."""
-        return [self.generator, self.needs == CLANG, *(self.flags[f"CMAKE_{one}_FLAGS"] for one in ("C", "CXX"))]
+        return [
+            self.generator,
+            self.needs == CLANG,
+            *(self.flags[f"CMAKE_{one}_FLAGS"] for one in ("C", "CXX")),
+        ]
 
     def arguments(self):
-        return ["-G", self.generator, *(f"-D{name}={value}" for name, value in self.flags.items()), *self.more]
+        return [
+            "-G",
+            self.generator,
+            *(f"-D{name}={value}" for name, value in self.flags.items()),
+            *self.more,
+        ]
 
 
 CLANG = (("clang-16", "clang"), ("clang++-16", "clang++"))
 
 
 def multi(needs=(), link="", more=(), configs=("Release",)):
-    """A way of the generator for several configurations; they all have the objects of one Release."""
+    """A way of the generator for several configurations; they all have the objects of one
+    Release."""
     flags = ("-DCMAKE_CONFIGURATION_TYPES=Debug;Release", "-DCMAKE_DEBUG_POSTFIX=d",
              "-DCMAKE_C_FLAGS_RELEASE=-O0", "-DCMAKE_CXX_FLAGS_RELEASE=-O0")  # fmt: skip
-    return Way(needs, "Ninja Multi-Config", link=link, more=(*flags, *more), configs=configs, probe=link.split(" ")[0])
+    return Way(
+        needs,
+        "Ninja Multi-Config",
+        link=link,
+        more=(*flags, *more),
+        configs=configs,
+        probe=link.split(" ")[0],
+    )
 
 
 WAYS = {
-    "no_shared": multi(more=("-DBUILD_SHARED_LIBS=OFF",)),  # before others leave shared libraries in the folder
+    # before others leave shared libraries in the folder
+    "no_shared": multi(more=("-DBUILD_SHARED_LIBS=OFF",)),
     "multi_config": multi(configs=("Debug", "Release")),
     "lld": multi((("ld.lld",),), "-fuse-ld=lld -Wl,--gc-sections -Wl,--icf=all"),
     "gold": multi((("ld.gold",),), "-fuse-ld=gold"),
     "mold": multi((("mold", "ld.mold"),), "-fuse-ld=mold"),
     "rude_parent": Way(c=RUDE + " -O0", cxx="-O0 -Wall -Werror",
-                       more=("-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON", "-DCHECK_IPO=ON",
-                             "-DCMAKE_C_STANDARD=99", "-DCMAKE_CXX_STANDARD=20", "-DCMAKE_POSITION_INDEPENDENT_CODE=OFF",
-                             "-DCMAKE_C_VISIBILITY_PRESET=default", "-DCMAKE_LIBRARY_OUTPUT_DIRECTORY=/nowhere",
+                       more=("-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON",
+                             "-DCHECK_IPO=ON",
+                             "-DCMAKE_C_STANDARD=99", "-DCMAKE_CXX_STANDARD=20",
+                             "-DCMAKE_POSITION_INDEPENDENT_CODE=OFF",
+                             "-DCMAKE_C_VISIBILITY_PRESET=default",
+                             "-DCMAKE_LIBRARY_OUTPUT_DIRECTORY=/nowhere",
                              "-DCMAKE_BUILD_TYPE=Debug")),
     # With the generator of debhelper.
     "debian": Way((("make",),), "Unix Makefiles", c=DEBIAN, link="-Wl,-z,relro -Wl,-z,now"),
-    "fedora_lto": Way(c=FEDORA, link="-Wl,-z,relro -Wl,--as-needed -Wl,-z,pack-relative-relocs -Wl,-z,now "
-                                     "-Wl,--build-id=sha1", probe="-Wl,-z,pack-relative-relocs"),
+    "fedora_lto": Way(c=FEDORA, link="-Wl,-z,relro -Wl,--as-needed -Wl,-z,pack-relative-relocs "
+                                     "-Wl,-z,now -Wl,--build-id=sha1",
+                                     probe="-Wl,-z,pack-relative-relocs"),
     # What Ubuntu has when it links; it compiles by flags that Debian or Fedora has as well.
-    "ubuntu_lto": Way(c=FEDORA, link="-Wl,-Bsymbolic-functions -flto=auto -ffat-lto-objects -Wl,-z,relro -Wl,-z,now"),
+    "ubuntu_lto": Way(c=FEDORA, link="-Wl,-Bsymbolic-functions -flto=auto -ffat-lto-objects "
+                                     "-Wl,-z,relro -Wl,-z,now"),
     "clang_thin_lto": Way(CLANG, c="-O0 -flto=thin", probe="-flto=thin"),
 }  # fmt: skip
 
@@ -105,7 +137,9 @@ def run(*command, env=None, cwd=None):
     result = subprocess.run(command, env=environment, cwd=cwd, text=True, check=False, timeout=600,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
     if result.returncode != 0:
-        raise Failure(f"{shlex.join(command)}: exit status {result.returncode}\n{result.stdout[-6000:]}")
+        raise Failure(
+            f"{shlex.join(command)}: exit status {result.returncode}\n{result.stdout[-6000:]}"
+        )
     return result.stdout
 
 
@@ -139,20 +173,36 @@ class Build:
         """Configures, builds and runs the consumer project; each of the way's configurations."""
         build = self.folder / name
         (build / "CMakeCache.txt").unlink(missing_ok=True)  # another way's, or another form's
-        cc, cxx = (first(CLANG[0]), first(CLANG[1])) if self.way.needs == CLANG else (self.args.cc, self.args.cxx)
+        cc, cxx = (
+            (first(CLANG[0]), first(CLANG[1]))
+            if self.way.needs == CLANG
+            else (self.args.cc, self.args.cxx)
+        )
         if self.way.needs == CLANG:
-            settings = (*settings, *(f"-DCMAKE_{tool.upper()}={self.archiver(cc, tool)}" for tool in ("ar", "ranlib")))
-        arguments = [word.replace("/nowhere", str(build / "libraries")) for word in self.way.arguments()]
+            settings = (
+                *settings,
+                *(f"-DCMAKE_{tool.upper()}={self.archiver(cc, tool)}" for tool in ("ar", "ranlib")),
+            )
+        arguments = [
+            word.replace("/nowhere", str(build / "libraries")) for word in self.way.arguments()
+        ]
         run(self.args.cmake, "-S", HERE / "ways", "-B", build, f"-DCMAKE_C_COMPILER={cc}",
             f"-DCMAKE_CXX_COMPILER={cxx}", *arguments, *settings)  # fmt: skip
         for config in self.way.configs:
             chosen = ["--config", config] if config else []
             run(self.args.cmake, "--build", build, "-j", self.args.jobs, *chosen)
-            run("ctest", "--no-tests=error", "--output-on-failure", *(["-C", config] if config else []), cwd=build)
+            run(
+                "ctest",
+                "--no-tests=error",
+                "--output-on-failure",
+                *(["-C", config] if config else []),
+                cwd=build,
+            )
         return build
 
     def archiver(self, cc, tool):
-        """clang's own llvm-ar (one of another version does not know its objects), or binutils' with clang's plugin."""
+        """clang's own llvm-ar (one of another version does not know its objects), or binutils' with
+        clang's plugin."""
         own = shutil.which(f"llvm-{tool}-{run(cc, '-dumpversion').split('.')[0]}")
         plugin = Path(run(cc, "-print-resource-dir").strip()).parents[1] / "LLVMgold.so"
         if own or not plugin.exists():
@@ -163,9 +213,18 @@ class Build:
         return script
 
     def all_forms(self):
-        build = self.project("subproject", "-DLOAM_FROM=subproject", f"-DLOAM_SOURCE={self.args.source}")
+        build = self.project(
+            "subproject", "-DLOAM_FROM=subproject", f"-DLOAM_SOURCE={self.args.source}"
+        )
         for config in self.way.configs:
-            run(self.args.cmake, "--install", build, "--prefix", self.prefix, *(["--config", config] if config else []))
+            run(
+                self.args.cmake,
+                "--install",
+                build,
+                "--prefix",
+                self.prefix,
+                *(["--config", config] if config else []),
+            )
         for path in (build / "loam", self.prefix):
             self.project("consumer", "-DLOAM_FROM=package", f"-DLOAM_PATH={path}")
         check = globals().get(f"check_{self.name}")
@@ -173,7 +232,7 @@ class Build:
             check(self, build)
 
 
-# ---- what a way has to show besides ---------------------------------------------------------------------------------
+# ---- what a way has to show besides --------------------------------------------------------------
 
 
 def debug_sections(path):
@@ -214,7 +273,7 @@ def check_fortified(way, build):
 check_debian = check_fedora_lto = check_fortified
 
 
-# ---- the command ----------------------------------------------------------------------------------------------------
+# ---- the command ---------------------------------------------------------------------------------
 
 
 def main():

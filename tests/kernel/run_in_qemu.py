@@ -3,19 +3,21 @@
 
     run_in_qemu.py [--build DIR]            self-test, hotplug and times; prints the module's lines
     run_in_qemu.py --break N [--build DIR]  with fault N put in: succeeds iff exactly that is found
-    run_in_qemu.py --count [--build DIR]    the times alone, on one processor that takes 1 ns for each instruction:
-                                            what they say does not depend on this machine or on how busy it is
+    run_in_qemu.py --count [--build DIR]    the times alone, on one processor that takes 1 ns for
+                                            each instruction: what they say does not depend on this
+                                            machine or on how busy it is
     run_in_qemu.py --self-test              proves on made-up logs that each kind of trouble is seen
     ... [--accel tcg|kvm] [--headers DIR --vmlinuz FILE]
 
 The kernel of this machine is not touched. What is needed: headers of a kernel (Debian's
-linux-headers-cloud-amd64), its image (in /boot, or fetched once by apt-get download and unpacked below the
-build folder, not installed), qemu-system-x86, busybox-static. What is missing makes it exit 77: skipped.
+linux-headers-cloud-amd64), its image (in /boot, or fetched once by apt-get download and unpacked
+below the build folder, not installed), qemu-system-x86, busybox-static. What is missing makes it
+exit 77: skipped.
 
-Two machines of two processors run at once: one with the kernel's own checks, where the self-test runs with
-preemption, a processor goes and comes back, and the module is unloaded; and one as shipped, for the times.
-A log is good iff the module says that the self-test passed and all pages are balanced, and the kernel nothing about
-a warning, a bug, a leak or a stall.
+Two machines of two processors run at once: one with the kernel's own checks, where the self-test
+runs with preemption, a processor goes and comes back, and the module is unloaded; and one as
+shipped, for the times. A log is good iff the module says that the self-test passed and all pages
+are balanced, and the kernel nothing about a warning, a bug, a leak or a stall.
 """
 
 import argparse
@@ -35,25 +37,27 @@ SKIPPED = 77
 SECONDS = 80  # for both machines
 
 TROUBLE = re.compile(
-    r"WARNING:|(?-i:\bBUG\b)|Oops|Kernel panic|general protection|page allocation failure|stack-protector"
-    r"|list_(?:add|del) corruption|Objects remaining|Call Trace|soft lockup|rcu: INFO|hung_task"
-    r"|blocked for more than|Bad page|suspicious|scheduling while atomic|sleeping function"
-    r"|invalid opcode|unable to handle|Out of memory|Unknown symbol|loam: assertion"
-    r"|loam_region: (?:pages lost|selftest: not so|selftest: (?-i:.*FAILED))",
+    r"WARNING:|(?-i:\bBUG\b)|Oops|Kernel panic|general protection|page allocation "
+    r"failure|stack-protector|list_(?:add|del) corruption|Objects remaining|Call Trace|soft "
+    r"lockup|rcu: INFO|hung_task|blocked for more than|Bad page|suspicious|scheduling while "
+    r"atomic|sleeping function|invalid opcode|unable to handle|Out of memory|Unknown symbol|loam: "
+    r"assertion|loam_region: (?:pages lost|selftest: not so|selftest: (?-i:.*FAILED))",
     re.I,
 )
-# Lines by which a checked region reports the mistakes that the self-test makes: each once, and no others.
+# Lines by which a checked region reports the mistakes that the self-test makes: each once, and no
+# others.
 REPORTS = (
     r"loam: region selftest: free of \S+ after its free at ",
     r"loam: region selftest: overflow of \S+: byte 41 of 40 written",
     r"loam: region selftest: leak of 40 bytes at ",
 )
 STEPS = {
-    # What the guest must say: its kernel in this order, and its script, too. Of two lines, one of each, either may
-    # come out first: the script's take the terminal's way.
+    # What the guest must say: its kernel in this order, and its script, too. Of two lines, one of
+    # each, either may come out first: the script's take the terminal's way.
     "selftest": (
         r"step: insmod",
-        r"loam_region: interrupts: [1-9]\d* rounds of tasks, [1-9]\d* of softirqs, [1-9]\d* of hard",
+        r"loam_region: interrupts: [1-9]\d* rounds of tasks, [1-9]\d* of softirqs, [1-9]\d* of "
+        r"hard",
         r"loam_region: selftest: passed, [1-9]\d* tests, [1-9]\d* expectations",
         r"step: insmod is done, 0",
         r"pages: taken [1-9]\d* returned [1-9]\d* cached 6 out 0 ",
@@ -168,7 +172,12 @@ def judge(mode, log):
 def judge_fault(fault, log):
     """The same for a module that has a fault: it must be found, and nothing else be wrong."""
     wrong = []
-    for step in (FAULTS[fault], r"loam_region: selftest: FAILED", r"step: insmod is done, [1-9]", r"step: end"):
+    for step in (
+        FAULTS[fault],
+        r"loam_region: selftest: FAILED",
+        r"step: insmod is done, [1-9]",
+        r"step: end",
+    ):
         if not any(re.search(step, line) for line in log):
             wrong.append(f"missing: {step}")
     if not judge("selftest", log):
@@ -182,7 +191,8 @@ GOOD = """step: insmod
 loam: region selftest: free of 0x1 after its free at a.c:1, allocated at a.c:1 (at a.c:2, thread 1)
 loam: region selftest: overflow of 0x1: byte 41 of 40 written, allocated at a.c:1 (thread 1)
 loam: region selftest: leak of 40 bytes at 0x1, allocated at a.c:1
-loam_region: interrupts: 9 rounds of tasks, 8 of softirqs, 7 of hard interrupts, 0 calls found the cache busy
+loam_region: interrupts: 9 rounds of tasks, 8 of softirqs, 7 of hard interrupts, \
+0 calls found the cache busy
 loam_region: selftest: passed, 14 tests, 100 expectations
 step: insmod is done, 0
 pages: taken 11 returned 5 cached 6 out 0 passed 0
@@ -201,9 +211,12 @@ loam_region: pages balanced: 5 taken, 5 returned
 step: rmmod is done, 0
 step: end""".splitlines()
 BAD_LINES = (
-    "WARNING: CPU: 0 PID: 1 at mm/page_alloc.c:1 x", "BUG: unable to handle page fault", "Oops: 0002 [#1]",
-    "list_add corruption. next->prev", "BUG loam (Tainted: G): Objects remaining in loam", " Call Trace:",
-    "watchdog: BUG: soft lockup", "rcu: INFO: rcu_preempt self-detected stall", "BUG: Bad page state",
+    "WARNING: CPU: 0 PID: 1 at mm/page_alloc.c:1 x", "BUG: unable to handle page fault",
+    "Oops: 0002 [#1]",
+    "list_add corruption. next->prev", "BUG loam (Tainted: G): Objects remaining in loam",
+    " Call Trace:",
+    "watchdog: BUG: soft lockup", "rcu: INFO: rcu_preempt self-detected stall",
+    "BUG: Bad page state",
     "loam_region: pages lost: 5 taken, 4 returned", "loam_region: selftest: not so: x (y.c:1)",
     "loam_region: selftest: FAILED, 1 of 100 expectations", "loam_region: selftest: tfw FAILED",
     "loam: region model: overflow of 0x1",
@@ -213,7 +226,10 @@ BAD_LINES = (
 
 def self_test():
     failures = []
-    if judge("selftest", GOOD + ["..MP-BIOS bug: 8254 timer not connected", "module verification failed: signature"]):
+    if judge(
+        "selftest",
+        GOOD + ["..MP-BIOS bug: 8254 timer not connected", "module verification failed: signature"],
+    ):
         failures.append(f"a good log is refused: {judge('selftest', GOOD)}")
     overtaken = [line for line in GOOD if "balanced" not in line]
     overtaken.insert(overtaken.index("step: rmmod"), GOOD[-3])
@@ -225,7 +241,11 @@ def self_test():
     for i, line in enumerate(GOOD):
         if not judge("selftest", GOOD[:i] + GOOD[i + 1 :]):
             failures.append(f"not missed: {line}")
-    for old, new in (("out 0", "out 1"), ("insmod is done, 0", "insmod is done, 1"), ("used, 1", "used, 0")):
+    for old, new in (
+        ("out 0", "out 1"),
+        ("insmod is done, 0", "insmod is done, 1"),
+        ("used, 1", "used, 0"),
+    ):
         if not judge("selftest", [line.replace(old, new) for line in GOOD]):
             failures.append(f"not seen: {new}")
     for fault in FAULTS:
@@ -249,7 +269,9 @@ def headers():
     """The newest kernel whose headers are here: (release, folder)."""
     found = [p for p in Path("/lib/modules").glob("*/build") if (p / "Makefile").is_file()]
     if not found:
-        raise Skip("no headers of a kernel are here (linux-headers-cloud-amd64; scripts/bootstrap --ci)")
+        raise Skip(
+            "no headers of a kernel are here (linux-headers-cloud-amd64; scripts/bootstrap --ci)"
+        )
     numbers = lambda p: [int(n) for n in re.findall(r"\d+", p.parent.name)]  # noqa: E731
     # Where several are here: one whose image is, too.
     best = max(found, key=lambda p: (Path(f"/boot/vmlinuz-{p.parent.name}").is_file(), numbers(p)))
@@ -275,10 +297,14 @@ def fetch(release, folder):
     """Debian's package of that release; of it nothing is wanted but the image."""
     command("apt-get", "apt")
     fetched = subprocess.run(["apt-get", "-q", "download", f"linux-image-{release}"], cwd=folder,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)  # fmt: skip
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             check=False)  # fmt: skip
     packages = list(folder.glob("*.deb"))
     if fetched.returncode != 0 or not packages:
-        raise Skip(f"the image of {release} is neither in /boot nor to be fetched: {fetched.stdout.strip()[-200:]}")
+        raise Skip(
+            f"the image of {release} is neither in /boot nor to be fetched: "
+            f"{fetched.stdout.strip()[-200:]}"
+        )
     tar = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", packages[0]], stdout=subprocess.PIPE)
     subprocess.run(["tar", "-x", "--strip-components=2", f"./boot/vmlinuz-{release}"],
                    cwd=folder, stdin=tar.stdout, check=True)  # fmt: skip
@@ -293,14 +319,19 @@ def fetch(release, folder):
 def make_modules(kernel_headers, build):
     """loam_region.ko, and one that uses it; a warning is an error."""
     make = command("make", "make")
-    done = subprocess.run([make, "-C", ROOT / "kernel", "example", f"KDIR={kernel_headers}", f"BUILD={build}", "KCFLAGS=-Werror",
-                           "CONFIG_DEBUG_INFO_BTF_MODULES=",  # it would need pahole, and the unpacked kernel
+    done = subprocess.run([make, "-C", ROOT / "kernel", "example", f"KDIR={kernel_headers}",
+                           f"BUILD={build}", "KCFLAGS=-Werror",
+                           # it would need pahole, and the unpacked kernel
+                           "CONFIG_DEBUG_INFO_BTF_MODULES=",
                            f"-j{os.cpu_count()}"],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)  # fmt: skip
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False)  # fmt: skip
     lines = done.stdout.splitlines()
     # Another patch level of the compiler than the kernel's: said of the headers, not of the module.
     allowed = re.compile(r"warning: the compiler differs")
-    warnings = [line for line in lines if re.search(r"\bwarning\b", line, re.I) and not allowed.search(line)]
+    warnings = [
+        line for line in lines if re.search(r"\bwarning\b", line, re.I) and not allowed.search(line)
+    ]
     if done.returncode != 0 or warnings:
         print("\n".join(lines[-60:]))
         sys.exit("run_in_qemu: the module does not build without errors and warnings")
@@ -309,7 +340,19 @@ def make_modules(kernel_headers, build):
 
 def cpio_entry(name, mode, data):
     """One file of an archive in the format that kernels unpack ("newc")."""
-    fields = [0, mode, 0, 0, 1, 0, len(data), 0, 0, 5 * (stat.S_ISCHR(mode) != 0), stat.S_ISCHR(mode) != 0]
+    fields = [
+        0,
+        mode,
+        0,
+        0,
+        1,
+        0,
+        len(data),
+        0,
+        0,
+        5 * (stat.S_ISCHR(mode) != 0),
+        stat.S_ISCHR(mode) != 0,
+    ]
     fields += [len(name) + 1, 0]
     head = b"070701" + b"".join(b"%08X" % field for field in fields) + name.encode() + b"\0"
     return head + b"\0" * (-len(head) % 4) + data + b"\0" * (-len(data) % 4)
@@ -317,7 +360,9 @@ def cpio_entry(name, mode, data):
 
 def make_initramfs(target, modules, init):
     busybox = Path(command("busybox", "busybox-static"))
-    folders = [cpio_entry(name, stat.S_IFDIR | 0o755, b"") for name in ("bin", "dev", "proc", "sys")]
+    folders = [
+        cpio_entry(name, stat.S_IFDIR | 0o755, b"") for name in ("bin", "dev", "proc", "sys")
+    ]
     files = [
         cpio_entry("dev/console", stat.S_IFCHR | 0o600, b""),
         cpio_entry("bin/busybox", stat.S_IFREG | 0o755, busybox.read_bytes()),
@@ -336,13 +381,27 @@ def start(mode, build, vmlinuz, modules, accel, fault, count=False):
     make_initramfs(archive, modules, INIT.format(parameters=parameters, mode=mode))
     arguments = [command("qemu-system-x86_64", "qemu-system-x86"), "-accel", accel, "-m", "256M"]
     arguments += ["-smp", "1", "-icount", "shift=0,sleep=off"] if count else ["-smp", "2"]
-    # Without that instruction: qemu 7.2 loses the flags behind it once in a while, and with them the machine.
+    # Without that instruction: qemu 7.2 loses the flags behind it once in a while, and with them
+    # the machine.
     arguments += ["-cpu", "host" if accel == "kvm" else "max,-cx16,-la57"]
-    arguments += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"]
+    arguments += [
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-no-reboot",
+        "-serial",
+        "stdio",
+    ]
     arguments += ["-kernel", vmlinuz, "-initrd", archive]
     arguments += ["-append", f"{COMMON} {kernel_parameters}"]
     with log.open("wb") as output:
-        return subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT), log
+        return (
+            subprocess.Popen(
+                arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            ),
+            log,
+        )
 
 
 def wait(machine, seconds=SECONDS):
@@ -367,12 +426,17 @@ def run(arguments):
         raise Skip(f"this is {platform.machine()}; the machine that is run is an x86_64")
     command("qemu-system-x86_64", "qemu-system-x86")
     command("busybox", "busybox-static")
-    release, kernel_headers = (arguments.headers.name, arguments.headers) if arguments.headers else headers()
+    release, kernel_headers = (
+        (arguments.headers.name, arguments.headers) if arguments.headers else headers()
+    )
     build.mkdir(parents=True, exist_ok=True)
     vmlinuz = arguments.vmlinuz or image(release, build.parent)
     modules = make_modules(kernel_headers, build)
-    modes = ["selftest"] if arguments.fault else ["bench"] if arguments.count else ["selftest", "bench"]
-    begin = partial(start, build=build, vmlinuz=vmlinuz, modules=modules, accel=arguments.accel, fault=arguments.fault,
+    modes = (
+        ["selftest"] if arguments.fault else ["bench"] if arguments.count else ["selftest", "bench"]
+    )
+    begin = partial(start, build=build, vmlinuz=vmlinuz, modules=modules, accel=arguments.accel,
+                    fault=arguments.fault,
                     count=arguments.count)  # fmt: skip
     machines = {mode: begin(mode) for mode in modes}
     print(f"loam_region.ko for {release}, in qemu ({arguments.accel})")
@@ -390,7 +454,11 @@ def run(arguments):
         found = judge_fault(arguments.fault, lines) if arguments.fault else judge(mode, lines)
         wrong += [f"{mode}: {text}" for text in found]
         print(f"---- {mode} ----")
-        print("\n".join(lines if found else [line for line in lines if "loam" in line or "pages:" in line]))
+        print(
+            "\n".join(
+                lines if found else [line for line in lines if "loam" in line or "pages:" in line]
+            )
+        )
     print("\n".join(["----"] + wrong) if wrong else "---- all is as it should be")
     return 1 if wrong else 0
 
@@ -401,7 +469,9 @@ def main():
     parser.add_argument("--break", dest="fault", type=int, choices=sorted(FAULTS), default=0)
     parser.add_argument("--count", action="store_true")
     parser.add_argument("--accel", choices=("tcg", "kvm"), default="tcg")
-    parser.add_argument("--headers", type=Path, help="of a kernel that is not in /lib/modules; with --vmlinuz")
+    parser.add_argument(
+        "--headers", type=Path, help="of a kernel that is not in /lib/modules; with --vmlinuz"
+    )
     parser.add_argument("--vmlinuz", type=Path)
     parser.add_argument("--self-test", action="store_true")
     arguments = parser.parse_args()

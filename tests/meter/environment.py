@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""environment.py: LOAM_METER=path, for a program that knows nothing of loam, with libloam.so preloaded.
+"""environment.py: LOAM_METER=path for a program that knows no loam, with libloam.so preloaded.
 
     environment.py --library libloam.so --level N [--debug]
 
-At level 2 the program's mallocs are in rows, from before main to exit, one in 300 and each slow one; a path that
-cannot be written costs one line; each process of a family has a file of its own by %p. At levels 0 and 1 the
-variable is refused, in one line.
+At level 2 the program's mallocs are in rows, from before main to exit, one in 300 and each slow
+one; a path that cannot be written costs one line; each process of a family has a file of its own by
+%p. At levels 0 and 1 the variable is refused, in one line.
 """
 
 import argparse
@@ -20,7 +20,12 @@ PROGRAM = "x = [str(i) * 100 for i in range(20000)]; print(len(x))"
 
 
 def run(library, rows, *command):
-    environment = {"LD_PRELOAD": library, "LOAM_METER": rows, "PYTHONMALLOC": "malloc", "PATH": os.environ["PATH"]}
+    environment = {
+        "LD_PRELOAD": library,
+        "LOAM_METER": rows,
+        "PYTHONMALLOC": "malloc",
+        "PATH": os.environ["PATH"],
+    }
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
 
 
@@ -60,7 +65,10 @@ def main():
         if done.returncode != 0 or done.stdout != "20000\n":
             problems.append(f"the program failed: {done}")
         if args.level < 2:
-            said = "loam: LOAM_METER ignored: this library was built without it (cmake -DLOAM_METER=2)\n"
+            said = (
+                "loam: LOAM_METER ignored: this library was built without it "
+                "(cmake -DLOAM_METER=2)\n"
+            )
             if done.stderr != said or rows.exists():
                 problems.append(f"said: {done.stderr!r}")
         else:
@@ -76,7 +84,9 @@ def main():
             done = run(args.library, f"{folder}/of-%p.csv", sys.executable, "-S", "-c", child)
             files = sorted(Path(folder).glob("of-*.csv"))
             if len(files) != 2 or done.stderr:
-                problems.append(f"two programs and a fork made {len(files)} files, and said {done.stderr!r}")
+                problems.append(
+                    f"two programs and a fork made {len(files)} files, and said {done.stderr!r}"
+                )
             for path in files:
                 check_rows(path, problems)
     for problem in problems:

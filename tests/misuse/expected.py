@@ -2,14 +2,15 @@
 """expected.py: a build of loam stops at least what it has stopped before.
 
     expected.py --kind secure --library build/secure/libloam.so --programs build/secure/tests/misuse
-    expected.py ... --accept     writes what it stops now into expected/secure.txt: with the change that causes it
+    expected.py ... --accept     writes what it stops now into expected/secure.txt: with the change
+                                 that causes it
 
-expected/<kind>.txt has a line for each counted case that the build stops, in every run (judge.py), and one
-with "chance" before it for each that it stops in some, or that crashes late: nobody meant that. "guards" stands before
-those that are stopped where the system has guard regions (Linux 6.13), which elsewhere are of chance. A listed case
-that survives, or crashes late now, is a failure. A case that is not listed and is stopped now, in MANY runs
-in a row, is one, too: so the list goes up, and what has been gained cannot be lost unseen.
-Cases of chance may do either.
+expected/<kind>.txt has a line for each counted case that the build stops, in every run (judge.py),
+and one with "chance" before it for each that it stops in some, or that crashes late: nobody meant
+that. "guards" stands before those that are stopped where the system has guard regions (Linux 6.13),
+which elsewhere are of chance. A listed case that survives, or crashes late now, is a failure. A
+case that is not listed and is stopped now, in MANY runs in a row, is one, too: so the list goes up,
+and what has been gained cannot be lost unseen. Cases of chance may do either.
 Exit: 0 as listed; 1 not; 2 wrong use.
 """
 
@@ -60,7 +61,10 @@ def write(path, kind, results, guards):
         if not meant(each) and each.verdict in (judge.STOPPED, judge.CHANCE)
     ]  # fmt: skip
     with open(path, "w", encoding="utf-8") as file:
-        file.write(f"# What the {kind} build stops, of {len(results)} cases; written by expected.py --accept.\n")
+        file.write(
+            f"# What the {kind} build stops, of {len(results)} cases; written by expected.py "
+            "--accept.\n"
+        )
         file.writelines(f"{GUARDS + ' ' if name in guards else ''}{name}\n" for name in stopped)
         file.writelines(f"{judge.CHANCE} {name}\n" for name in chance)
     print(f"{path}: {len(stopped)} stopped, {len(chance)} by chance, of {len(results)}")
@@ -104,14 +108,19 @@ def main():
         return judge.judge(some, judge.environment(args.library), runs)
 
     if args.accept:
-        write(path, args.kind, judged(cases, MANY), read(path)[2] if os.path.exists(path) else set())
+        write(
+            path, args.kind, judged(cases, MANY), read(path)[2] if os.path.exists(path) else set()
+        )
         return 0
     stopped, chance, guards = read(path)
     (stopped if system_has_guards() else chance).update(guards)
     problems = list(compare(cases, stopped, chance, judged))
     for problem in problems:
         print(problem)
-    print(f"{len(cases)} cases on the {args.kind} build, {len(stopped)} listed, {len(problems)} not as listed")
+    print(
+        f"{len(cases)} cases on the {args.kind} build, {len(stopped)} listed, {len(problems)} not "
+        "as listed"
+    )
     return 1 if problems else 0
 
 

@@ -2,22 +2,24 @@
 
 The protocol, for all allocators the same:
 
-  1. A case is a process of its own: `<family> <case>` (misuse.h), the allocator preloaded, its address space
-     random as the system makes it, no core files, TIMEOUT seconds at most.
-  2. The case names its pointer on standard output before it makes the mistake. What ends before that is
-     "broken": the allocator does not run the program, which says nothing about the mistake.
-  3. After the mistake the case frees the damaged block, does a fixed amount of ordinary work, in which
-     freed addresses come back, writes "survived" and exits 42; or 43, as soon as memory in use is handed out
-     again: the mistake had its effect, and a crash that might follow does not count. Cases that can look
-     for the bad effect themselves exit 42 where it is there, and 0 ("prevented") where it is not.
-  4. A run is stopped if the process dies by SIGABRT, SIGSEGV, SIGBUS, SIGTRAP or SIGILL before it has written
-     "survived", or is prevented. Everything else is not: exits with any status, other signals, time-outs.
-  5. A case is run RUNS times and counts as stopped if every run was; if only some were, it is a matter of
-     chance, is told so, and does not count.
+  1. A case is a process of its own: `<family> <case>` (misuse.h), the allocator preloaded, its
+     address space random as the system makes it, no core files, TIMEOUT seconds at most.
+  2. The case names its pointer on standard output before it makes the mistake. What ends before
+     that is "broken": the allocator does not run the program, which says nothing about the mistake.
+  3. After the mistake the case frees the damaged block, does a fixed amount of ordinary work, in
+     which freed addresses come back, writes "survived" and exits 42; or 43, as soon as memory in
+     use is handed out again: the mistake had its effect, and a crash that might follow does not
+     count. Cases that can look for the bad effect themselves exit 42 where it is there, and 0
+     ("prevented") where it is not.
+  4. A run is stopped if the process dies by SIGABRT, SIGSEGV, SIGBUS, SIGTRAP or SIGILL before it
+     has written "survived", or is prevented. Everything else is not: exits with any status, other
+     signals, time-outs.
+  5. A case is run RUNS times and counts as stopped if every run was; if only some were, it is a
+     matter of chance, is told so, and does not count.
 
-A process that dies in the ordinary work of SIGSEGV or SIGBUS without a word has stumbled over its damaged heap
-more than it was stopped. By rule 4 it counts; how many of an allocator's are such crashes is told beside.
-Messages are not asked for here; misuse.py asks for loam's.
+A process that dies in the ordinary work of SIGSEGV or SIGBUS without a word has stumbled over its
+damaged heap more than it was stopped. By rule 4 it counts; how many of an allocator's are such
+crashes is told beside. Messages are not asked for here; misuse.py asks for loam's.
 """
 
 import os

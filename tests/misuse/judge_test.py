@@ -3,8 +3,9 @@
 
     judge_test.py --programs build/release/tests/misuse
 
-The programs of make-believe name a pointer and then end in every way there is. The allocators are real
-libraries, compiled here: one that looks at nothing and one that aborts where a block is freed twice.
+The programs of make-believe name a pointer and then end in every way there is. The allocators are
+real libraries, compiled here: one that looks at nothing and one that aborts where a block is freed
+twice.
 """
 
 import argparse
@@ -195,7 +196,16 @@ class Allocators(unittest.TestCase):
                 self.assertNotEqual(result.verdict, judge.BROKEN)
                 self.assertIn(
                     result.endings,
-                    ("exit 42", "exit 43", "exit 0", "SIGABRT", "SIGSEGV", "SIGBUS", "time-out", "exit 5"),
+                    (
+                        "exit 42",
+                        "exit 43",
+                        "exit 0",
+                        "SIGABRT",
+                        "SIGSEGV",
+                        "SIGBUS",
+                        "time-out",
+                        "exit 5",
+                    ),
                 )
 
 
@@ -210,7 +220,11 @@ class Expected(unittest.TestCase):
 
         def judged(some, runs):
             ids = {case.id for case in some}
-            return [each for each in (again if runs == expected.MANY else results) if each.case.id in ids]
+            return [
+                each
+                for each in (again if runs == expected.MANY else results)
+                if each.case.id in ids
+            ]
 
         return list(expected.compare(cases, set(stopped), set(chance), judged))
 
@@ -310,8 +324,8 @@ class Survey(unittest.TestCase):
     def test_what_is_not_built_is_left_out(self):
         with tempfile.TemporaryDirectory() as folder:
             status, said, _ = self.survey(
-                "--allocators", "loam-secure,scudo,glibc", "--builds", folder, "--cases", "impossible/*",
-                "--peers", f"{folder}/none.json", "--runs", "1", "--out", folder,
+                "--allocators", "loam-secure,scudo,glibc", "--builds", folder, "--cases",
+                "impossible/*", "--peers", f"{folder}/none.json", "--runs", "1", "--out", folder,
             )  # fmt: skip
             self.assertEqual(status, 0)
             self.assertIn("left out: loam-secure: ", said)

@@ -4,15 +4,16 @@
     misuse.py --kind debug --library build/debug/libloam.so --programs build/debug/tests/misuse
 
 For each case that the build has to catch with a message of its own, four runs:
-  as it is                 exactly one line on standard error, matching the table (with the pointer and
-                           the thread that the case named), the way out at its end, and death by SIGABRT
+  as it is                 exactly one line on standard error, matching the table (with the pointer
+                           and the thread that the case named), the way out at its end, and death by
+                           SIGABRT
   LOAM_IGNORE=kind         with the kind that the line named: as LOAM_ON_ERROR=ignore
-  LOAM_ON_ERROR=ignore     the same line, then the program goes on, and its heap works to the end; lines may follow it
-                           where the same damage is met again (AGAIN)
+  LOAM_ON_ERROR=ignore     the same line, then the program goes on, and its heap works to the end;
+                           lines may follow it where the same damage is met again (AGAIN)
   LOAM_SHOW_ERRORS=0       no line at all, and SIGABRT
-Cases that a build does not promise to catch are not run in it: what they do is undefined there. What is
-stopped in any way at all is asked by expected.py. no_mistake makes no mistake and is run everywhere.
-Exit: 0 all as the table says, 1 not.
+Cases that a build does not promise to catch are not run in it: what they do is undefined there.
+What is stopped in any way at all is asked by expected.py. no_mistake makes no mistake and is run
+everywhere. Exit: 0 all as the table says, 1 not.
 """
 
 import argparse
@@ -59,12 +60,17 @@ def overflow(extra, requested, where=CLASS):
 
 
 def copied(function, size, left):
-    return rf"loam: {function} of {size} B to {{pointer}}, which has {left} left \(thread {{thread}}\)"
+    return (
+        rf"loam: {function} of {size} B to {{pointer}}, which has {left} left \(thread {{thread}}\)"
+    )
 
 
 def end_overwritten(pointer="{pointer}", where=CLASS):
     # By whom is told if the bytes tell it, or if nothing is in use behind.
-    other = rf"(?:, or underflow of (?:an object at or behind )?{ANY}: the memory between them|: the end of its block)"
+    other = (
+        rf"(?:, or underflow of (?:an object at or behind )?{ANY}: the memory between them"
+        r"|: the end of its block)"
+    )
     return rf"loam: overflow of {pointer}{other} is overwritten {where}"
 
 
@@ -73,7 +79,10 @@ def underflow():
 
 
 def between(pointer="{pointer}", other="0x[0-9a-f]+"):
-    return rf"loam: overflow of {pointer}, or underflow of {other}: the memory between them is overwritten {CLASS}"
+    return (
+        rf"loam: overflow of {pointer}, or underflow of {other}: "
+        rf"the memory between them is overwritten {CLASS}"
+    )
 
 
 def wrong_size(told, requested):
@@ -91,11 +100,13 @@ LARGE_TWICE = rf"(?:loam: double free of {{pointer}} {LARGE}|{foreign()})"
 
 # What a block's free finds before it.
 BEFORE = (
-    rf"loam: (?:(?:overflow of {ANY}, or )?underflow of {{pointer}}: the (?:bytes before it are|memory between them is)"
-    rf" overwritten|write after free (?:or overflow )?of {ANY}: its end is overwritten, if not by an underflow of {{pointer}}) {CLASS}"
+    rf"loam: (?:(?:overflow of {ANY}, or )?underflow of {{pointer}}: the (?:bytes before it "
+    rf"are|memory between them is) overwritten|write after free (?:or overflow )?of {ANY}: its end "
+    rf"is overwritten, if not by an underflow of {{pointer}}) {CLASS}"
 )
 END_WRITTEN = (
-    rf"loam: write after free of {{pointer}}: its end is overwritten, if not by an underflow of {ANY} {CLASS}"
+    r"loam: write after free of {pointer}: its end is overwritten, "
+    rf"if not by an underflow of {ANY} {CLASS}"
 )
 # The secure build also sees what is no link.
 WRITTEN = (
@@ -117,7 +128,10 @@ TABLE = {
     "double_free/interleaved_small": (CHECKED, double_free()),
     "double_free/interleaved_large": (ALL, LARGE_TWICE),
     # The page may have gone back as a whole: then it is as with large ones.
-    "double_free/delayed_small": (CHECKED, rf"loam: double free of {{pointer}} (?:{CLASS}|{LARGE})"),
+    "double_free/delayed_small": (
+        CHECKED,
+        rf"loam: double free of {{pointer}} (?:{CLASS}|{LARGE})",
+    ),
     "double_free/delayed_large": (ALL, LARGE_TWICE),
     "double_free/reused_small": (CHECKED, double_free()),
     "double_free/reused_large": (ALL, LARGE_TWICE),
@@ -146,7 +160,10 @@ TABLE = {
     "invalid_free/past_the_end": (CHECKED, misaligned()),
     # Blocks of the secure build lie in no order.
     "invalid_free/before_the_start": (ALL, rf"(?:{foreign()}|{misaligned(where=CLASS)})"),
-    "invalid_free/never_given": (CHECKED, rf"(?:{double_free().replace('(?P<class>', '(?:')}|{misaligned()})"),
+    "invalid_free/never_given": (
+        CHECKED,
+        rf"(?:{double_free().replace('(?P<class>', '(?:')}|{misaligned()})",
+    ),
     "resizing/freed_small": (CHECKED, after_free("realloc")),
     "resizing/freed_same": (CHECKED, after_free("realloc")),
     "resizing/freed_large": (
@@ -195,7 +212,10 @@ TABLE = {
     "write_after_free/small_second_word": (CHECKED, written(8, 8)),
     "write_after_free/small_middle": (CHECKED, written(8, 24)),
     # The secure build sees it as well when the object behind is freed.
-    "write_after_free/small_last_byte": (CHECKED, rf"(?:{written(1, 47).replace('(?P<class>', '(?:')}|{END_WRITTEN})"),
+    "write_after_free/small_last_byte": (
+        CHECKED,
+        rf"(?:{written(1, 47).replace('(?P<class>', '(?:')}|{END_WRITTEN})",
+    ),
     "write_after_free/medium_last_byte": (CHECKED, written(1, 2999)),
     "write_after_free/large_first_word": (DEBUG, written(8, 0, BY_ANY)),
     "write_after_free/large_middle": (DEBUG, written(8, 1 << 19, BY_ANY)),
@@ -231,7 +251,8 @@ WAY_OUT = re.compile(r"(.*); LOAM_IGNORE=([a-z+-]+) goes on")
 NAMED = re.compile(r"^pointer (0x[0-9a-f]+) thread (\d+)$", re.MULTILINE)
 
 
-# Cases whose damage is met again as another kind of mistake, or which are of one kind or the other by chance.
+# Cases whose damage is met again as another kind of mistake, or which are of one kind or the other
+# by chance.
 LATER = {
     "underflow/alone_by_1": "underflow+overflow+double-free+use-after-free",
     "forged/key": "double-free+use-after-free",
@@ -247,13 +268,17 @@ AT_THE_CALL = {
     "overflow/strcpy_small_by_1": copied("strcpy", 41, 40),
 }
 
-GONE_ON = ("exit 42", "exit 0")  # how a case ends that nobody stops: it survived, or the effect was prevented
+GONE_ON = (
+    "exit 42",
+    "exit 0",
+)  # how a case ends that nobody stops: it survived, or the effect was prevented
 
 
 def wrong_line(run, pattern, again=False, ends=False):
     """What is wrong with standard error, or None.
 
-    again: whether the damage may be met once more; ends: whether the program ends, so that the line names the way out.
+    again: whether the damage may be met once more; ends: whether the program ends, so that the line
+    names the way out.
     """
     named = NAMED.search(run.stdout)
     if named is None:
@@ -263,7 +288,11 @@ def wrong_line(run, pattern, again=False, ends=False):
     if ends != bool(way_out):
         return f"line {first!r} {'lacks' if ends else 'has'} the way out"
     first = way_out.group(1) if ends else first
-    if not more or more.pop() != "" or not all(again and re.fullmatch(AGAIN, line) for line in more):
+    if (
+        not more
+        or more.pop() != ""
+        or not all(again and re.fullmatch(AGAIN, line) for line in more)
+    ):
         return f"not exactly one line: {run.stderr[:300]!r}"
     expected = pattern.replace("{pointer}", named.group(1)).replace("{thread}", named.group(2))
     match = re.fullmatch(expected, first)

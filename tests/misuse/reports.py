@@ -1,28 +1,31 @@
 #!/usr/bin/env python3
-"""reports.py: draws mistakes at random, and compares what a checked build of loam says with the truth.
+"""reports.py: draws mistakes at random, and compares a checked build's reports with the truth.
 
     tests/misuse/reports.py --kind debug --library build/debug/libloam.so \\
         --program build/debug/tests/misuse/reported --cases 20000 --jobs 2
 
-A case is {mistake, means, size, alignment, offset, distance, neighbours, order of the frees, thread,
-seed}, each a process of its own (reported.cpp). Sizes are log-uniform from 1 byte to 4 MiB, distances
-log-uniform from 1 to 4,096 bytes. The program prints each object, with the thread and the function
-that allocated it, and which bytes the mistake writes. A report is right if all that it says is true:
+A case is {mistake, means, size, alignment, offset, distance, neighbours, order of the frees,
+thread, seed}, each a process of its own (reported.cpp). Sizes are log-uniform from 1 byte to 4 MiB,
+distances log-uniform from 1 to 4,096 bytes. The program prints each object, with the thread and the
+function that allocated it, and which bytes the mistake writes. A report is right if all that it
+says is true:
 
   kind       a word of LOAM_IGNORE in the line is the mistake's
-  object     an object that the line blames made the mistake; of several, joined by "or", one of them
+  object     an object that the line blames made the mistake; of several, joined by "or", one of
+             them
   bytes      numbers of bytes, of those requested, and of the size class
   thread     of a mistake that is found at once: who makes it
   site       half of the debug build's cases record sites: thread and function that allocated
 
-A stray write (far_overflow, far_underflow) begins at no object's edge, and no allocator can know where
-it came from. Its report is right if the bytes are where the line says. A mistake without a report is
-missed, which is no failure: the shares are printed, with those that ended by a signal without a line.
---page writes them into docs/misuse.md. A second free of memory that has another owner by then may be
-reported as a pointer into that owner's object. A report without a mistake is wrong.
+A stray write (far_overflow, far_underflow) begins at no object's edge, and no allocator can know
+where it came from. Its report is right if the bytes are where the line says. A mistake without a
+report is missed, which is no failure: the shares are printed, with those that ended by a signal
+without a line. --page writes them into docs/misuse.md. A second free of memory that has another
+owner by then may be reported as a pointer into that owner's object. A report without a mistake is
+wrong.
 
-Exit: 0 every report is right; 1 some are not, each printed with its case; 2 wrong use, or a case did
-not run. A case is repeated by --case 'TEXT'.
+Exit: 0 every report is right; 1 some are not, each printed with its case; 2 wrong use, or a case
+did not run. A case is repeated by --case 'TEXT'.
 """
 
 import argparse
@@ -194,7 +197,8 @@ BLAME = [
 ]
 UNKNOWN = re.compile(r"or a stray write|zeros were written")
 INSIDE = re.compile(
-    rf"misaligned pointer (?:passed to free: )?{P} (?:passed to free )?\(.*?(?:block at {P}|large object of (\d+) B at {P}|,)"
+    rf"misaligned pointer (?:passed to free: )?{P} (?:passed to free )?\(.*?(?:block at {P}|large "
+    rf"object of (\d+) B at {P}|,)"
 )
 COPY = re.compile(rf"loam: (\w+) of (\d+) B (?:to|from) {P}, which (?:has (\d+) left|(was freed))")
 PAST = re.compile(r": (\d+) byte\(s\) past (\d+) requested")
@@ -433,7 +437,9 @@ def main(arguments):
     if options.case:
         cases = [drawn_of(options.case)]
     else:
-        seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
+        seed = (
+            options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
+        )
         print(f"seed {seed}, {options.cases} cases", flush=True)
         rng = random.Random(seed)
         order = list(MISTAKES)

@@ -6,10 +6,10 @@
     tests/misuse/survey.py --cases 'overflow/*' --verbose        these cases, each with how it ended
     tests/misuse/survey.py --allocator mine=/path/libmine.so,OPTION=1
 
-It runs what `cmake --build build/<preset> --target misuse` has built, on the libloam.so of the presets
-that are built, and on the rivals of bench/peers/build.py. The protocol is in judge.py. Left in --out:
-survey.csv (a row a case and allocator), survey.json (with versions and endings), survey.md; --page FILE
-writes the last there as well (docs/misuse.md).
+It runs what `cmake --build build/<preset> --target misuse` has built, on the libloam.so of the
+presets that are built, and on the rivals of bench/peers/build.py. The protocol is in judge.py. Left
+in --out: survey.csv (a row a case and allocator), survey.json (with versions and endings),
+survey.md; --page FILE writes the last there as well (docs/misuse.md).
 
 Exit: 0 done; 1 a case was broken on loam or the C library; 2 wrong use, or something is missing.
 """
@@ -43,16 +43,22 @@ HARDENED = (
 FAST = ("mimalloc", "mimalloc2", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc", "tbbmalloc")
 NAMES = (*BUILDS, *HARDENED, "glibc-check", "glibc", *FAST)
 NOTES = (
-    "*In a mean run* counts mistakes that are stopped only sometimes, by their share. Allocators that",
-    "place blocks at random have more of them. *Late crashes* are among the stopped mistakes: a fault in the",
-    "ordinary work afterwards ends the process, without a line. A mistake counts as not stopped, too, if",
-    "the allocator does not notice it or quietly corrects it, as mimalloc's secure build does with most",
-    "double frees: the program goes on, and nobody learns of its mistake. A mistake that no allocator",
+    "*In a mean run* counts mistakes that are stopped only sometimes, by their share. Allocators "
+    "that",
+    "place blocks at random have more of them. *Late crashes* are among the stopped mistakes: a "
+    "fault in the",
+    "ordinary work afterwards ends the process, without a line. A mistake counts as not stopped, "
+    "too, if",
+    "the allocator does not notice it or quietly corrects it, as mimalloc's secure build does with "
+    "most",
+    "double frees: the program goes on, and nobody learns of its mistake. A mistake that no "
+    "allocator",
     "stops need not be an attack, and one that is stopped here may get through in another form.",
     "Allocators that check nothing stop some mistakes by their layout.",
 )
 DRAWN = "## Mistakes drawn at random"  # the page's last section, which generate.py writes
-FAMILY = "## Checked allocators of the family"  # the section before it, which tests/contract/rates.py writes
+# the section before it, which tests/contract/rates.py writes
+FAMILY = "## Checked allocators of the family"
 MARKS = {judge.STOPPED: "●", judge.SURVIVED: "○", judge.CHANCE: "◐", judge.BROKEN: "×"}
 
 
@@ -68,9 +74,12 @@ def glibc_check():
     library = allocators.find_library("libc_malloc_debug.so.0")
     if library is None:
         return None, "the C library has no libc_malloc_debug.so.0"
-    return allocators.Allocator(
-        "glibc-check", library, "libc6", origin="MALLOC_CHECK_=3", env=(("MALLOC_CHECK_", "3"),)
-    ), None
+    return (
+        allocators.Allocator(
+            "glibc-check", library, "libc6", origin="MALLOC_CHECK_=3", env=(("MALLOC_CHECK_", "3"),)
+        ),
+        None,
+    )
 
 
 def find(name, options):
@@ -79,7 +88,12 @@ def find(name, options):
         library = options.builds / BUILDS[name] / "libloam.so"
         if not library.exists():
             return None, f"{library} is not built"
-        return allocators.Allocator(name, allocators.real(library), origin=f"this tree, preset {BUILDS[name]}"), None
+        return (
+            allocators.Allocator(
+                name, allocators.real(library), origin=f"this tree, preset {BUILDS[name]}"
+            ),
+            None,
+        )
     if name == "glibc":
         return allocators.find_all(["glibc"], None)[0][0], None
     if name == "glibc-check":
@@ -149,12 +163,18 @@ def rows_of(cases, results):
     totals = [sum(each.verdict == judge.STOPPED for each in column) for column in results.values()]
     crashes = [sum(each.crash for each in column) for column in results.values()]
     means = [f"{sum(each.share for each in column):.1f}" for column in results.values()]
-    return rows, [("all", len(cases), totals), ("in a mean run", "", means), ("late crashes", "", crashes)]
+    return rows, [
+        ("all", len(cases), totals),
+        ("in a mean run", "", means),
+        ("late crashes", "", crashes),
+    ]
 
 
 def heading(name):
     """A name in pieces of at most 8 characters, to stand above each other."""
-    words = [word if len(word) < 9 else word.replace("malloc", " malloc") for word in name.split("-")]
+    words = [
+        word if len(word) < 9 else word.replace("malloc", " malloc") for word in name.split("-")
+    ]
     return textwrap.wrap(" ".join(words), 8)
 
 
@@ -193,15 +213,22 @@ def page(cases, results, found, absent, options, command):
     """The table as Markdown: families, versions, every case."""
     rows, totals = rows_of(cases, results)
     names = list(results)
-    line = f"{len(cases)} mistakes, each made {options.runs} times on each allocator, a process each"
+    line = (
+        f"{len(cases)} mistakes, each made {options.runs} times on each allocator, a process each"
+    )
     text = [
         "# Mistakes, and who stops them", "",
-        "This page says which mistakes each allocator stops. `tests/misuse/survey.py` writes it; do not edit",
-        "it by hand. A mistake counts as stopped if in every run the process dies, at the latest when the",
-        "damaged or freed block is freed or its address is handed out again, or if the case sees that no harm",
-        "came of it ([judge.py](../tests/misuse/judge.py)). The cases are functions of a few lines in",
+        "This page says which mistakes each allocator stops. `tests/misuse/survey.py` writes it; "
+        "do not edit",
+        "it by hand. A mistake counts as stopped if in every run the process dies, at the latest "
+        "when the",
+        "damaged or freed block is freed or its address is handed out again, or if the case sees "
+        "that no harm",
+        "came of it ([judge.py](../tests/misuse/judge.py)). The cases are functions of a few lines "
+        "in",
         "[tests/misuse](../tests/misuse).", "",
-        f"{datetime.date.today()}, Linux {platform.release().split('-')[0]}, {platform.machine()}; {line}.", "",
+        f"{datetime.date.today()}, Linux {platform.release().split('-')[0]}, {platform.machine()}; "
+        f"{line}.", "",
         "```sh", command, "```", "",
         "| | of | " + " | ".join(names) + " |",
         "|---|---|" + "---|" * len(names),
@@ -215,7 +242,13 @@ def page(cases, results, found, absent, options, command):
         origin = one.origin.split(", sha256")[0] or f"package {one.package}"
         text.append(f"| {one.name} | {one.version() or '?'} | {origin} |")
     text += [f"| {name} | absent | {why} |" for name, why in absent]
-    text += ["", "## Every case", "", "● stopped in every run, ○ in no run, ◐ in some runs (not counted), × not run.", ""]
+    text += [
+        "",
+        "## Every case",
+        "",
+        "● stopped in every run, ○ in no run, ◐ in some runs (not counted), × not run.",
+        "",
+    ]
     for family, count in families(cases).items():
         text += [f"### {family.replace('_', ' ')} ({count})", "",
                  "| case | what is done | " + " | ".join(names) + " |",
@@ -229,9 +262,12 @@ def page(cases, results, found, absent, options, command):
 
 
 def parted(page):
-    """The text of a page before the sections that survey.py does not write, and these sections; either may be empty."""
+    """The text of a page before the sections that survey.py does not write, and these sections;
+    either may be empty."""
     text = page.read_text() if page.is_file() else ""
-    at = min((text.find(heading) for heading in (FAMILY, DRAWN) if heading in text), default=len(text))
+    at = min(
+        (text.find(heading) for heading in (FAMILY, DRAWN) if heading in text), default=len(text)
+    )
     return text[:at], text[at:]
 
 
@@ -245,14 +281,18 @@ def replace_family(page, section):
     """Writes the section FAMILY of a page, and leaves what stands before and behind it."""
     before, rest = parted(page)
     drawn = rest[rest.find(DRAWN) :] if DRAWN in rest else ""
-    page.write_text(before.rstrip() + "\n\n" + section.rstrip() + "\n" + ("\n" + drawn if drawn else ""))
+    page.write_text(
+        before.rstrip() + "\n\n" + section.rstrip() + "\n" + ("\n" + drawn if drawn else "")
+    )
 
 
 def save(out, cases, results, found, absent, options, command, text):
     out.mkdir(parents=True, exist_ok=True)
     with (out / "survey.csv").open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["allocator", "family", "case", "verdict", "good", "runs", "endings", "message"])
+        writer.writerow(
+            ["allocator", "family", "case", "verdict", "good", "runs", "endings", "message"]
+        )
         for name, column in results.items():
             for each in column:
                 good = sum(run.good for run in each.runs)
@@ -262,7 +302,8 @@ def save(out, cases, results, found, absent, options, command, text):
         "date": datetime.datetime.now().isoformat(timespec="seconds"),
         "command": command, "runs": options.runs, "system": platform.platform(),
         "allocators": [
-            {"name": one.name, "version": one.version(), "library": one.library, "origin": one.origin,
+            {"name": one.name, "version": one.version(), "library": one.library,
+             "origin": one.origin,
              "flags": one.flags, "environment": dict(one.env),
              "stopped": sum(each.verdict == judge.STOPPED for each in results[one.name])}
             for one in found
@@ -288,15 +329,31 @@ def parse(arguments):
         epilog=f"allocators: {', '.join(NAMES)}",
     )  # fmt: skip
     parser.add_argument("--allocators", default="all", metavar="A,B", help="all, or these")
-    parser.add_argument("--allocator", action="append", default=[], metavar="NAME=PATH.so[,KEY=VALUE]")
-    parser.add_argument("--cases", default="*", metavar="PATTERN,...", help="family/case, with * and ?")
-    parser.add_argument("--runs", type=int, default=judge.RUNS, metavar="N", help="of each case (5)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="cases at once")
+    parser.add_argument(
+        "--allocator", action="append", default=[], metavar="NAME=PATH.so[,KEY=VALUE]"
+    )
+    parser.add_argument(
+        "--cases", default="*", metavar="PATTERN,...", help="family/case, with * and ?"
+    )
+    parser.add_argument(
+        "--runs", type=int, default=judge.RUNS, metavar="N", help="of each case (5)"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count(), metavar="N", help="cases at once"
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "build/misuse", metavar="DIR")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="write the Markdown table there, too")
-    parser.add_argument("--builds", type=Path, default=ROOT / "build", metavar="DIR", help="loam's builds")
-    parser.add_argument("--programs", type=Path, metavar="DIR", help="default: build/release/tests/misuse")
-    parser.add_argument("--peers", type=Path, default=ROOT / "build/peers/peers.json", metavar="FILE")
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="write the Markdown table there, too"
+    )
+    parser.add_argument(
+        "--builds", type=Path, default=ROOT / "build", metavar="DIR", help="loam's builds"
+    )
+    parser.add_argument(
+        "--programs", type=Path, metavar="DIR", help="default: build/release/tests/misuse"
+    )
+    parser.add_argument(
+        "--peers", type=Path, default=ROOT / "build/peers/peers.json", metavar="FILE"
+    )
     parser.add_argument("--verbose", action="store_true", help="a line for each case and allocator")
     options = parser.parse_args(arguments)
     options.programs = options.programs or options.builds / "release/tests/misuse"
@@ -307,7 +364,9 @@ def parse(arguments):
 
 def survey(options, command):
     if not options.programs.is_dir():
-        raise WrongUse(f"{options.programs} is not there: cmake --build build/release --target misuse")
+        raise WrongUse(
+            f"{options.programs} is not there: cmake --build build/release --target misuse"
+        )
     patterns = options.cases.split(",")
     cases = [
         case for case in judge.listed(options.programs)

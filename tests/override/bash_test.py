@@ -46,7 +46,8 @@ paste -d, <(seq 1 1000) <(seq 1001 2000) | cksum
 echo "== functions and recursion"
 fib() { if (($1 < 2)); then echo "$1"; else echo $(($(fib $(($1 - 1))) + $(fib $(($1 - 2))))); fi; }
 fib 10
-deep() { local frame="frame $1"; if (($1 > 0)); then deep $(($1 - 1)); else echo "${#FUNCNAME[@]} $frame"; fi; }
+deep() { local frame="frame $1"
+  if (($1 > 0)); then deep $(($1 - 1)); else echo "${#FUNCNAME[@]} $frame"; fi; }
 deep 500
 
 echo "== a thousand forks"
@@ -59,11 +60,13 @@ echo "$sum ${#seen[@]} ${#squares[@]}"
 
 echo "== jobs"
 set -m
-for ((i = 0; i < 20; i++)); do (for ((k = 0; k < 200; k++)); do a[k]=$k$i; done; exit $i) & pids[i]=$!; done
+for ((i = 0; i < 20; i++)); do (for ((k = 0; k < 200; k++)); do a[k]=$k$i; done
+  exit $i) & pids[i]=$!; done
 for ((i = 0; i < 20; i++)); do wait "${pids[i]}"; printf '%d ' $?; done; echo
 sleep 100 & kill %%; wait %% 2> /dev/null; echo "killed: $?"
 coproc { while read -r n; do echo $((n * 2)); done; }
-for n in 1 20 300; do echo $n >&"${COPROC[1]}"; read -r answer <&"${COPROC[0]}"; echo "$answer"; done
+for n in 1 20 300; do echo $n >&"${COPROC[1]}"; read -r answer <&"${COPROC[0]}"
+  echo "$answer"; done
 exec {COPROC[1]}>&-; wait "$COPROC_PID"
 set +m
 trap 'echo trapped' USR1; kill -USR1 $$

@@ -17,8 +17,9 @@ MODULES = 16
 
 FILES = {
     "Cargo.toml": '[workspace]\nmembers = ["work", "shapes", "derive"]\nresolver = "2"\n'
-                  "[profile.release]\ndebug = 0\n",
-    "derive/Cargo.toml": '[package]\nname = "derive"\nversion = "0.1.0"\nedition = "2021"\n[lib]\nproc-macro = true\n',
+    "[profile.release]\ndebug = 0\n",
+    "derive/Cargo.toml": '[package]\nname = "derive"\nversion = "0.1.0"\nedition = "2021"\n[lib]\n'
+                         'proc-macro = true\n',
     "derive/src/lib.rs": r"""
 use proc_macro::{TokenStream, TokenTree};
 
@@ -36,15 +37,18 @@ pub fn described(input: TokenStream) -> TokenStream {
 }
 """,
     "shapes/Cargo.toml": '[package]\nname = "shapes"\nversion = "0.1.0"\nedition = "2021"\n'
-                         '[dependencies]\nderive = { path = "../derive" }\n',
+    '[dependencies]\nderive = { path = "../derive" }\n',
     "work/Cargo.toml": '[package]\nname = "work"\nversion = "0.1.0"\nedition = "2021"\n'
-                       '[dependencies]\nshapes = { path = "../shapes" }\n',
+    '[dependencies]\nshapes = { path = "../shapes" }\n',
     "work/build.rs": r"""
 use std::{env, fs, path::Path};
 fn main() {
-    let table: Vec<String> = (0..2000u64).map(|n| format!("({}, \"word{}\")", n * 7919 % 10007, n)).collect();
+    let table: Vec<String> = (0..2000u64)
+        .map(|n| format!("({}, \"word{}\")", n * 7919 % 10007, n))
+        .collect();
     let path = Path::new(&env::var("OUT_DIR").unwrap()).join("table.rs");
-    fs::write(path, format!("pub static TABLE: [(u64, &str); 2000] = [{}];", table.join(", "))).unwrap();
+    let joined = table.join(", ");
+    fs::write(path, format!("pub static TABLE: [(u64, &str); 2000] = [{}];", joined)).unwrap();
     println!("cargo:rerun-if-changed=build.rs");
 }
 """,
@@ -64,7 +68,8 @@ fn churn(seed: u64) -> u64 {
     for i in 0..60_000u64 {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let at = (state >> 33) as usize % live.len();
-        if let Some(old) = live[at].take() { sum = sum.wrapping_mul(31) + old.len() as u64 + old[0] as u64; }
+        if let Some(old) = live[at].take() {
+            sum = sum.wrapping_mul(31) + old.len() as u64 + old[0] as u64; }
         live[at] = Some(vec![i as u8; 1 + (state >> 40) as usize % 2000].into_boxed_slice());
         let aligned = Box::new(Aligned([1; 300]));
         assert!(&*aligned as *const _ as usize % 256 == 0 && aligned.0[299] == 1);
@@ -106,7 +111,8 @@ use std::collections::HashMap;
 use std::fmt;
 
 #[derive(Described, Clone, Debug, PartialEq, Default)]
-pub struct Shape{n} {{ pub width: f64, pub height: f64, pub names: Vec<String>, pub table: HashMap<u32, String> }}
+pub struct Shape{n} {{ pub width: f64, pub height: f64,
+    pub names: Vec<String>, pub table: HashMap<u32, String> }}
 
 impl fmt::Display for Shape{n} {{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {{
@@ -139,7 +145,9 @@ class CompilerParts:
     """What calls malloc in the compiler's process, and there gets the compiler's own."""
 
     def __contains__(self, caller):
-        return caller == "rustc" or caller.startswith(("librustc_driver", "libLLVM", "libstd-", "libc.so", "libstdc++"))
+        return caller == "rustc" or caller.startswith(
+            ("librustc_driver", "libLLVM", "libstd-", "libc.so", "libstdc++")
+        )
 
 
 def workspace(bench):
@@ -147,11 +155,18 @@ def workspace(bench):
         bench.write(f"crate/{name}", text)
     for n in range(MODULES):
         bench.write(f"crate/shapes/src/m{n}.rs", module(n))
-    parts = "".join(f"    total += make_len(m{n}::make(seed).map(|s| s.to_string() + &m{n}::Shape{n}::described()));\n"
-                    for n in range(MODULES))
-    bench.write("crate/shapes/src/lib.rs", "".join(f"pub mod m{n};\n" for n in range(MODULES)) +
-                "fn make_len<E: std::fmt::Debug>(text: Result<String, E>) -> usize { text.unwrap().len() }\n"
-                f"pub fn all(seed: u32) -> usize {{\n    let mut total = 0;\n{parts}    total\n}}\n")
+    parts = "".join(
+        f"    total += make_len(m{n}::make(seed).map(|s| s.to_string() + "
+        f"&m{n}::Shape{n}::described()));\n"
+        for n in range(MODULES)
+    )
+    bench.write(
+        "crate/shapes/src/lib.rs",
+        "".join(f"pub mod m{n};\n" for n in range(MODULES))
+        + "fn make_len<E: std::fmt::Debug>(text: Result<String, E>) -> usize { text.unwrap().len() "
+          "}\n"
+        f"pub fn all(seed: u32) -> usize {{\n    let mut total = 0;\n{parts}    total\n}}\n",
+    )
     return bench.path("crate")
 
 
@@ -159,8 +174,12 @@ def test(bench):
     cargo, _, _ = bench.need("cargo", "rustc", "cc")
     # rustup finds its toolchain in the caller's home; everything else stays in the test's folder.
     home = os.environ.get("HOME", "/root")
-    env = {"CARGO_HOME": bench.path("cargo"), "CARGO_NET_OFFLINE": "true", "CARGO_TERM_COLOR": "never",
-           "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", f"{home}/.rustup")}
+    env = {
+        "CARGO_HOME": bench.path("cargo"),
+        "CARGO_NET_OFFLINE": "true",
+        "CARGO_TERM_COLOR": "never",
+        "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", f"{home}/.rustup"),
+    }
     if "RUSTUP_TOOLCHAIN" in os.environ:
         env["RUSTUP_TOOLCHAIN"] = os.environ["RUSTUP_TOOLCHAIN"]
     folder = workspace(bench)
@@ -171,18 +190,27 @@ def test(bench):
     plain = program.read_bytes()
     (folder / "target").rename(bench.path("plain"))
     bench.run(build, env=env, cwd=folder)
-    preload.expect(program.read_bytes() == plain,
-                   "the program is not the same, byte for byte, when built under the preload")
+    preload.expect(
+        program.read_bytes() == plain,
+        "the program is not the same, byte for byte, when built under the preload",
+    )
 
     out = bench.twice([program], "the program")
     preload.expect(out.endswith(b"end\n"), "the program did not reach its end")
-    tests = bench.run([cargo, "test", "--offline", "-j2", "-p", "shapes", "--lib"], env=env, cwd=folder).out
+    tests = bench.run(
+        [cargo, "test", "--offline", "-j2", "-p", "shapes", "--lib"], env=env, cwd=folder
+    ).out
     preload.expect(f"test result: ok. {MODULES} passed".encode() in tests, preload.tail(tests))
 
     # Who had its malloc from where: once more, the smallest crate with a plugin.
     (folder / "derive/src/lib.rs").touch()
-    answered = bench.answers([*build, "-p", "derive"], ["cargo", "cc", "collect2"], env=env, cwd=folder,
-                             exempt=CompilerParts())
+    answered = bench.answers(
+        [*build, "-p", "derive"],
+        ["cargo", "cc", "collect2"],
+        env=env,
+        cwd=folder,
+        exempt=CompilerParts(),
+    )
     own = sorted(answer for answer in answered.get("rustc", ()) if answer != str(bench.library))
     return "passed" + (f"; the compiler itself brings an allocator: {own[0]}" if own else "")
 

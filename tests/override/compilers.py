@@ -16,7 +16,9 @@ def build(bench, preloaded, compiler, sources, options, libraries):
             result = f"{source.stem}.{number}.o"
             bench.run([compiler, *flags, "-c", source.name, "-o", result], preload=preloaded)
             objects.append(result)
-        bench.run([compiler, *flags, *objects, "-o", f"program.{number}", *libraries], preload=preloaded)
+        bench.run(
+            [compiler, *flags, *objects, "-o", f"program.{number}", *libraries], preload=preloaded
+        )
         for name in (*objects, f"program.{number}"):
             made[name] = bench.path(name).read_bytes()
     return made
@@ -29,7 +31,10 @@ def check(bench, compiler, proper, sources, options, libraries=()):
         bench.path(name).unlink()
     loam = build(bench, True, compiler, sources, options, libraries)
     for name, content in plain.items():
-        preload.expect(content == loam[name], f"{name} is not the same, byte for byte, when compiled under the preload")
+        preload.expect(
+            content == loam[name],
+            f"{name} is not the same, byte for byte, when compiled under the preload",
+        )
 
     truth = None
     for number in range(len(options)):
@@ -39,6 +44,10 @@ def check(bench, compiler, proper, sources, options, libraries=()):
         truth = truth or out
         bench.same(truth, out, f"the output of {program.name}, compiled with {options[number]}")
 
-    small = bench.write("small.c", "#include <stdio.h>\nint main(void) { return puts(\"small\") < 0; }\n")
-    bench.answers([compiler, "-pipe", small, "-o", bench.path("small")],
-                  [compiler.rsplit("/", 1)[-1], proper, "as", "collect2", "ld"])
+    small = bench.write(
+        "small.c", '#include <stdio.h>\nint main(void) { return puts("small") < 0; }\n'
+    )
+    bench.answers(
+        [compiler, "-pipe", small, "-o", bench.path("small")],
+        [compiler.rsplit("/", 1)[-1], proper, "as", "collect2", "ld"],
+    )

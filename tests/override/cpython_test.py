@@ -1,4 +1,4 @@
-"""Parts of CPython's own test suite on loam: list, dict, threading, subprocess, multiprocessing fork.
+"""Parts of CPython's own test suite on loam: list, dict, threads, subprocess, multiprocessing.
 
 The interpreter is Debian's, or any that ships its tests. Objects up to 512 bytes normally come from
 Python's own allocator; PYTHONMALLOC=malloc sends them to malloc, one by one. The known truth is the
@@ -14,12 +14,32 @@ import preload
 
 # part: (tests, patterns of the cases to run, PYTHONMALLOC, at least this many cases)
 PARTS = {
-    "objects": (["test_list", "test_dict", "test_set", "test_bytes", "test_unicode", "test_deque",
-                 "test_gc", "test_weakref", "test_array", "test_memoryview"], [], "malloc", 900),
+    "objects": (
+        [
+            "test_list",
+            "test_dict",
+            "test_set",
+            "test_bytes",
+            "test_unicode",
+            "test_deque",
+            "test_gc",
+            "test_weakref",
+            "test_array",
+            "test_memoryview",
+        ],
+        [],
+        "malloc",
+        900,
+    ),
     "threading": (["test_threading", "test_thread", "test_queue"], [], "malloc", 150),
     "subprocess": (["test_subprocess"], [], "", 250),
     "fork": (["test_multiprocessing_fork"], ["WithProcesses*"], "", 100),
-    "fork_managers": (["test_multiprocessing_fork"], ["WithManager*", "TestResourceTracker"], "malloc", 60),
+    "fork_managers": (
+        ["test_multiprocessing_fork"],
+        ["WithManager*", "TestResourceTracker"],
+        "malloc",
+        60,
+    ),
 }
 
 COPY_MAPS = """
@@ -44,8 +64,13 @@ def suite(bench, python, tests, patterns, malloc, preloaded):
     argv = [python, "-m", "test", "-v", *tests]
     for pattern in patterns:
         argv += ["-m", pattern]
-    result = bench.run(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], preload=preloaded, status=None,
-                       env={"PYTHONMALLOC": malloc} if malloc else None, cwd=bench.path("cwd"))
+    result = bench.run(
+        ["sh", "-c", 'exec "$@" 2>&1', "sh", *argv],
+        preload=preloaded,
+        status=None,
+        env={"PYTHONMALLOC": malloc} if malloc else None,
+        cwd=bench.path("cwd"),
+    )
     bench.no_complaint(result.out, "the suite")
     preload.settled(20)  # some cases leave a sleeping child behind, which ends by itself
     return result
@@ -53,7 +78,9 @@ def suite(bench, python, tests, patterns, malloc, preloaded):
 
 def failures(result):
     """Names of the cases that failed; empty too where the suite ended before it could tell."""
-    return set(re.findall(r"^(?:FAIL|ERROR): (.*)$", result.out.decode("utf-8", "replace"), re.MULTILINE))
+    return set(
+        re.findall(r"^(?:FAIL|ERROR): (.*)$", result.out.decode("utf-8", "replace"), re.MULTILINE)
+    )
 
 
 def test(bench):
@@ -61,15 +88,20 @@ def test(bench):
     python = interpreter(bench, tests)
     bench.subfolder("cwd")
     bench.twice([python, "-c", COPY_MAPS], "the interpreter")
-    bench.answers([python, "-c", "x = [bytes(1000) for _ in range(1000)]"], [os.path.basename(python)])
+    bench.answers(
+        [python, "-c", "x = [bytes(1000) for _ in range(1000)]"], [os.path.basename(python)]
+    )
 
     loam = suite(bench, python, tests, patterns, malloc, True)
     note = ""
     if loam.status != 0:
         plain = suite(bench, python, tests, patterns, malloc, False)
         blamed = failures(loam) - failures(plain)
-        preload.expect(failures(loam) and not blamed,
-                       f"with the preload these fail: {sorted(blamed)}; the end:\n{preload.tail(loam.out, 60)}")
+        preload.expect(
+            failures(loam) and not blamed,
+            f"with the preload these fail: {sorted(blamed)}; the end:\n"
+            f"{preload.tail(loam.out, 60)}",
+        )
         note = f"; failing without the preload as well: {sorted(failures(loam))}"
     ran = sum(map(int, re.findall(rb"^Ran (\d+) tests? in", loam.out, re.MULTILINE)))
     preload.expect(ran >= least, f"{ran} cases ran, not at least {least}")

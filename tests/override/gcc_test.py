@@ -62,8 +62,10 @@ int main(void)
 
 def function(n):
     """One of many functions, no two alike: a switch, a loop over a local array, list operations."""
-    cases = "\n".join(f"    case {k}: a[{k % 16}] += (h >> {k % 13}) * {n * 31 + k * 7}u; break;"
-                      for k in range(3 + n % 9))
+    cases = "\n".join(
+        f"    case {k}: a[{k % 16}] += (h >> {k % 13}) * {n * 31 + k * 7}u; break;"
+        for k in range(3 + n % 9)
+    )
     return f"""
 /* number {n} */
 static uint64_t step_{n}(uint64_t h, item **list)
@@ -76,7 +78,8 @@ static uint64_t step_{n}(uint64_t h, item **list)
         default: a[i % 16] ^= h << (i % 7); local.f += (float)i;
         }}
         h = h * 6364136223846793005u + a[(i * {1 + n % 6}) % 16] + (uint64_t)local.x[0];
-        if (h & {1 << n % 12}u) push(list, (uint32_t)h, (uint32_t)(h >> 40) % {20 + n}u); else pop(list);
+        if (h & {1 << n % 12}u) push(list, (uint32_t)h, (uint32_t)(h >> 40) % {20 + n}u);
+        else pop(list);
     }}
     return h ^ (uint64_t)local.f{' ^ step_%d(h >> 1, list)' % (n - 1) if n % 10 == 9 else ''};
 }}"""
@@ -85,8 +88,13 @@ static uint64_t step_{n}(uint64_t h, item **list)
 def test(bench):
     gcc = bench.need("gcc")
     table = ", ".join(f"step_{n}" for n in range(FUNCTIONS))
-    source = bench.write("big.c", HEAD + "".join(map(function, range(FUNCTIONS)))
-                         + f"\nstatic const step steps[] = {{ {table} }};\n" + MAIN)
+    source = bench.write(
+        "big.c",
+        HEAD
+        + "".join(map(function, range(FUNCTIONS)))
+        + f"\nstatic const step steps[] = {{ {table} }};\n"
+        + MAIN,
+    )
     preload.expect(source.read_text().count("\n") > 4_000, "the source is smaller than intended")
     options = (["-O0", "-g"], ["-O2", "-Wall", "-Wextra", "-frandom-seed=1"])
     compilers.check(bench, gcc, "cc1", [source], options)

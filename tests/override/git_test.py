@@ -16,8 +16,29 @@ COMMANDS = (
     ["git", "clone", "-q", "--no-local", "--bare", "{r}", "{c}.bare"],
     ["git", "clone", "-q", "file://{r}", "{c}"],
     ["git", "-C", "{c}", "gc", "--aggressive", "--prune=now", "--quiet"],
-    ["git", "-C", "{r}", "repack", "-a", "-d", "-f", "-q", "--depth=40", "--window=60", "--threads=4"],
-    ["git", "-C", "{r}", "commit-graph", "write", "--reachable", "--changed-paths", "--no-progress"],
+    [
+        "git",
+        "-C",
+        "{r}",
+        "repack",
+        "-a",
+        "-d",
+        "-f",
+        "-q",
+        "--depth=40",
+        "--window=60",
+        "--threads=4",
+    ],
+    [
+        "git",
+        "-C",
+        "{r}",
+        "commit-graph",
+        "write",
+        "--reachable",
+        "--changed-paths",
+        "--no-progress",
+    ],
     ["git", "-C", "{c}", "fsck", "--full", "--strict"],
     ["git", "-C", "{r}", "cat-file", "--batch-all-objects", "--batch-check"],
     ["git", "-C", "{c}", "log", "-p", "--stat", "-M", "-C", "--format=fuller"],
@@ -34,9 +55,17 @@ COMMANDS = (
     ["git", "-C", "{c}", "rev-parse", "HEAD", "HEAD~10", "origin/side"],
 )
 
-FIXED = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat",
-         "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_AUTHOR_DATE": "1700000000 +0000",
-         "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.org", "GIT_COMMITTER_DATE": "1700000000 +0000"}
+FIXED = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_PAGER": "cat",
+    "GIT_AUTHOR_NAME": "A",
+    "GIT_AUTHOR_EMAIL": "a@example.org",
+    "GIT_AUTHOR_DATE": "1700000000 +0000",
+    "GIT_COMMITTER_NAME": "A",
+    "GIT_COMMITTER_EMAIL": "a@example.org",
+    "GIT_COMMITTER_DATE": "1700000000 +0000",
+}
 
 
 def history():
@@ -62,10 +91,16 @@ def history():
             out.append(b"from :%d\n" % (COMMITS * 3 // 4))
         for _ in range(1 + number(4)):
             # The side branch has files of its own, so that merging it back needs nobody's decision.
-            name = f"side/file{number(9)}.txt" if side else f"dir{number(4)}/file{number(FILES)}.txt"
-            lines = text.setdefault(name, [f"line {i} of {name}\n" for i in range(20 + number(200))])
+            name = (
+                f"side/file{number(9)}.txt" if side else f"dir{number(4)}/file{number(FILES)}.txt"
+            )
+            lines = text.setdefault(
+                name, [f"line {i} of {name}\n" for i in range(20 + number(200))]
+            )
             for _ in range(1 + number(8)):
-                lines.insert(number(len(lines)), f"word{number(100)} word{number(100)} in commit {commit}\n")
+                lines.insert(
+                    number(len(lines)), f"word{number(100)} word{number(100)} in commit {commit}\n"
+                )
             out.append(b"M 100644 inline %s\n" % name.encode())
             data("".join(lines))
         if commit % 50 == 0:
@@ -81,8 +116,13 @@ def work(bench, stream, preloaded):
     places = {"r": folder / "origin", "c": folder / "clone", "name": "second"}
 
     def git(argv, stdin=b""):
-        return bench.run([word.format(**places) for word in argv],
-                         preload=preloaded, env=FIXED, stdin=stdin, cwd=folder).out
+        return bench.run(
+            [word.format(**places) for word in argv],
+            preload=preloaded,
+            env=FIXED,
+            stdin=stdin,
+            cwd=folder,
+        ).out
 
     git(["git", "init", "-q", "-b", "main", "{r}"])
     for setting in ("pack.threads=4", "core.fsync=none", "uploadpack.allowFilter=true"):
@@ -99,7 +139,9 @@ def test(bench):
     loam = work(bench, stream, True)
     for command in plain:
         bench.same(plain[command], loam[command], command)
-    preload.expect(len(loam[" ".join(COMMANDS[8])]) > 500_000, "the history is smaller than intended")
+    preload.expect(
+        len(loam[" ".join(COMMANDS[8])]) > 500_000, "the history is smaller than intended"
+    )
 
     # What was written under loam, read without it.
     clone = bench.path("work") / "clone"

@@ -37,7 +37,8 @@ static uint64_t mix(uint64_t h, uint64_t v) { return (h ^ v) * 1099511628211u; }
 TYPE = r"""
 struct alignas(@ALIGN@) Thing@N@ {
     std::string name; std::vector<int> numbers; std::shared_ptr<Thing@N@> next; uint64_t n;
-    explicit Thing@N@(uint64_t v) : name(v % 60, char('a' + v % 26)), numbers(v % @SPAN@, int(v)), n(v) {}
+    explicit Thing@N@(uint64_t v)
+        : name(v % 60, char('a' + v % 26)), numbers(v % @SPAN@, int(v)), n(v) {}
     bool operator<(const Thing@N@ &other) const { return n < other.n; }
 };
 using Choice@N@ = std::variant<int, std::string, std::vector<Thing@N@>, std::unique_ptr<Thing@N@>>;
@@ -56,7 +57,8 @@ static uint64_t work@N@(uint64_t h)
         auto made = std::make_shared<Thing@N@>(h % 400);
         made->next = i % 100 ? chain : nullptr; chain = made;
         calls.emplace_back([made, key, i](uint64_t v) { return mix(v, made->n + key.size() + i); });
-        if (reinterpret_cast<uintptr_t>(hashed[h % 500].get()) % @ALIGN@) throw std::logic_error("alignment");
+        if (reinterpret_cast<uintptr_t>(hashed[h % 500].get()) % @ALIGN@)
+            throw std::logic_error("alignment");
         try { if (h % 5 == 0) throw std::runtime_error("thrown " + key); }
         catch (const std::runtime_error &error) { h = mix(h, std::string(error.what()).size()); }
         if (i % 3 == 0) ordered.erase(ordered.begin());
@@ -87,22 +89,28 @@ int main()
     std::atomic<size_t> next{0};
     for (int t = 0; t < 4; t++)
         threads.emplace_back([&] {
-            for (size_t i; (i = next++) < results.size();) results[i] = works[i % std::size(works)](i + 1);
+            for (size_t i; (i = next++) < results.size();)
+                results[i] = works[i % std::size(works)](i + 1);
         });
     for (auto &thread : threads) thread.join();
     try { std::vector<char> huge(size_t(1) << 62); (void)huge; std::cout << "huge\n"; }
     catch (const std::bad_alloc &) { std::cout << "bad_alloc\n"; }
     void *none = ::operator new(size_t(1) << 62, std::nothrow);
     std::cout << (none ? "memory" : "null") << '\n';
-    std::cout << std::hex << std::accumulate(results.begin(), results.end(), uint64_t(0), mix) << "\nend\n";
+    std::cout << std::hex << std::accumulate(results.begin(), results.end(), uint64_t(0), mix)
+              << "\nend\n";
 }
 """
 
 
 def test(bench):
     gxx = bench.need("g++")
-    types = "".join(TYPE.replace("@N@", str(n)).replace("@ALIGN@", str(16 << 2 * n)).replace("@SPAN@", str(10 + n * 13))
-                    for n in range(TYPES))
+    types = "".join(
+        TYPE.replace("@N@", str(n))
+        .replace("@ALIGN@", str(16 << 2 * n))
+        .replace("@SPAN@", str(10 + n * 13))
+        for n in range(TYPES)
+    )
     table = ", ".join(f"work{n}" for n in range(TYPES))
     table = f"\nstatic uint64_t (*const works[])(uint64_t) = {{ {table} }};\n"
     source = bench.write("big.cpp", HEAD + types + table + MAIN)

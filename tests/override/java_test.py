@@ -69,7 +69,8 @@ public class Work {
     }
 
     public static void main(String[] args) throws Exception {
-        Files.write(Path.of(System.getenv("MAPS_COPY")), Files.readAllBytes(Path.of("/proc/self/maps")));
+        Files.write(Path.of(System.getenv("MAPS_COPY")),
+                    Files.readAllBytes(Path.of("/proc/self/maps")));
 
         // Daemons: if something is thrown here, the program ends.
         ExecutorService pool = Executors.newFixedThreadPool(4, work -> {
@@ -93,7 +94,8 @@ public class Work {
             Thread[] threads = new Thread[20];
             for (int i = 0; i < threads.length; i++) {
                 int key = round * 20 + i;
-                threads[i] = new Thread(() -> { map.put(key, "v".repeat(key % 50)); ByteBuffer.allocateDirect(100 + key); });
+                threads[i] = new Thread(() -> { map.put(key, "v".repeat(key % 50));
+                    ByteBuffer.allocateDirect(100 + key); });
                 threads[i].start();
             }
             for (Thread thread : threads) thread.join();
@@ -103,13 +105,15 @@ public class Work {
 
         Map<Boolean, Double> shapes = IntStream.range(0, 200_000).parallel()
             .mapToObj(i -> (Shape) (i % 2 == 0 ? new Circle(i % 10) : new Box(i % 7, i % 3)))
-            .collect(Collectors.partitioningBy(s -> s instanceof Circle, Collectors.summingDouble(s -> Math.rint(s.area()))));
+            .collect(Collectors.partitioningBy(s -> s instanceof Circle,
+                                               Collectors.summingDouble(s -> Math.rint(s.area()))));
         System.out.println(shapes);
 
         // Classes made at run time, and reflection.
         for (int i = 0; i < 200; i++) {
             int n = i;
-            Comparator<?> proxy = (Comparator<?>) java.lang.reflect.Proxy.newProxyInstance(new ClassLoader() {},
+            Comparator<?> proxy = (Comparator<?>)
+                java.lang.reflect.Proxy.newProxyInstance(new ClassLoader() {},
                 new Class<?>[] { Comparator.class }, (p, m, a) -> n);
             if (((Comparator<Object>) proxy).compare(1, 2) != n) throw new Exception("proxy");
         }
@@ -118,8 +122,8 @@ public class Work {
 }
 """
 
-# Direct buffers go when the collector comes to them: by default as many bytes are allowed as of heap, and a machine with
-# other work may be late with 120 MiB of them.
+# Direct buffers go when the collector comes to them: by default as many bytes are allowed as of
+# heap, and a machine with other work may be late with 120 MiB of them.
 DIRECT = "-XX:MaxDirectMemorySize=512m"
 
 HEAPS = (
@@ -134,12 +138,20 @@ def test(bench):
     for preloaded, name in ((False, "plain"), (True, "loam")):
         folder = bench.subfolder(name)
         (folder / "Work.java").write_text(PROGRAM)
-        bench.run([javac, "-Xlint:-unchecked", "-nowarn", "-g", "Work.java"], preload=preloaded, cwd=folder)
+        bench.run(
+            [javac, "-Xlint:-unchecked", "-nowarn", "-g", "Work.java"],
+            preload=preloaded,
+            cwd=folder,
+        )
         classes[name] = {path.name: path.read_bytes() for path in folder.glob("*.class")}
     preload.expect(len(classes["plain"]) >= 4, f"class files: {sorted(classes['plain'])}")
-    preload.expect(classes["plain"] == classes["loam"], "javac writes other class files under the preload")
+    preload.expect(
+        classes["plain"] == classes["loam"], "javac writes other class files under the preload"
+    )
     for options in HEAPS:
-        out = bench.twice([java, "-Xmx96m", DIRECT, *options, "Work"], options[0], cwd=bench.path("loam"))
+        out = bench.twice(
+            [java, "-Xmx96m", DIRECT, *options, "Work"], options[0], cwd=bench.path("loam")
+        )
         preload.expect(out.endswith(b"end\n"), "the program did not reach its end")
     bench.answers([java, "-Xmx32m", "-version"], ["libjvm.so", "libjli.so"])
 

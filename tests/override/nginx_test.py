@@ -1,8 +1,8 @@
 """nginx on loam: a master and two workers, 4000 requests, reloads under load, a graceful end.
 
-Static files of many sizes, compressed and not, ranges, includes, and a proxy in front of them. Every
-answer is compared with the file. A reload (HUP) ends workers and starts new ones while requests go
-on; none may fail. At QUIT all end by themselves.
+Static files of many sizes, compressed and not, ranges, includes, and a proxy in front of them.
+Every answer is compared with the file. A reload (HUP) ends workers and starts new ones while
+requests go on; none may fail. At QUIT all end by themselves.
 """
 
 import gzip
@@ -107,7 +107,10 @@ class Clients:
         if answer.status == 206:
             content = content[10:60]
         if answer.status not in (200, 206) or body != content:
-            self.wrong.append(f"{place}{name} {headers}: status {answer.status}, {len(body)} of {len(content)} bytes")
+            self.wrong.append(
+                f"{place}{name} {headers}: status {answer.status}, {len(body)} of {len(content)} "
+                "bytes"
+            )
 
     def progress(self, share):
         return self.wrong or self.done >= REQUESTS * share
@@ -140,7 +143,11 @@ def test(bench):
 
     def ready():
         server.alive()
-        return preload.answers_on(port) and preload.answers_on(back) and len(workers(server)) == WORKERS
+        return (
+            preload.answers_on(port)
+            and preload.answers_on(back)
+            and len(workers(server)) == WORKERS
+        )
 
     preload.wait_until(ready, "nginx")
     clients = Clients(port, files)
@@ -159,10 +166,14 @@ def test(bench):
     server.ended()
 
     log = (folder / "error.log").read_text()
-    bad = re.search(r"^.*(\[(alert|emerg|crit|error)\]|exited on signal|loam: ).*$", log, re.MULTILINE)
+    bad = re.search(
+        r"^.*(\[(alert|emerg|crit|error)\]|exited on signal|loam: ).*$", log, re.MULTILINE
+    )
     preload.expect(not bad, bad and bad.group())
     exited = len(re.findall(r"worker process \d+ exited with code 0", log))
-    preload.expect(exited == 4 * WORKERS, f"{exited} workers exited with status 0, not {4 * WORKERS}")
+    preload.expect(
+        exited == 4 * WORKERS, f"{exited} workers exited with status 0, not {4 * WORKERS}"
+    )
     asked = (folder / "access.log").read_text().count("GET ")
     preload.expect(asked >= REQUESTS, f"{asked} requests in the log, not at least {REQUESTS}")
     bench.answers([*argv, "-t", "-q"], ["nginx"], user=user)

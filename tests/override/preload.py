@@ -110,7 +110,10 @@ def descendants(root):
             text = pathlib.Path("/proc", entry, "stat").read_text(errors="replace")
         except OSError:
             continue  # ended meanwhile
-        name, fields = text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2:].split()
+        name, fields = (
+            text[text.index("(") + 1 : text.rindex(")")],
+            text[text.rindex(")") + 2 :].split(),
+        )
         if fields[0] not in "ZX":
             children[int(fields[1])].append((int(entry), name))
     found, unseen = {}, [root]
@@ -134,7 +137,8 @@ def die_with_parent(sig):
 
 
 class Server:
-    """A server in the foreground of its own session. Ended by stop(), at the latest by the Bench."""
+    """A server in the foreground of its own session. Ended by stop(), at the latest by the
+    Bench."""
 
     def __init__(self, bench, process, log, stop_signal):
         self.bench, self.process, self.log, self.stop_signal = bench, process, log, stop_signal
@@ -144,8 +148,10 @@ class Server:
         return pathlib.Path(self.log).read_bytes()
 
     def alive(self):
-        expect(self.process.poll() is None,
-               f"the server ended with status {self.process.returncode}:\n{tail(self.logged())}")
+        expect(
+            self.process.poll() is None,
+            f"the server ended with status {self.process.returncode}:\n{tail(self.logged())}",
+        )
 
     def stop(self, sig=None, seconds=20):
         """Asks it to end, waits, and fails unless it ended with status 0 and without complaint."""
@@ -157,7 +163,9 @@ class Server:
         try:
             status = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
-            raise Failed(f"the server did not end within {seconds} s:\n{tail(self.logged())}") from None
+            raise Failed(
+                f"the server did not end within {seconds} s:\n{tail(self.logged())}"
+            ) from None
         expect(status == 0, f"the server ended with status {status}:\n{tail(self.logged())}")
         self.bench.no_complaint(self.logged(), "the server")
 
@@ -208,8 +216,14 @@ class Bench:
 
     def environment(self, preload, extra=None):
         """A small, known environment: nothing of the caller's locale, loader or options."""
-        env = {"PATH": SEARCH_PATH, "HOME": str(self.folder), "TMPDIR": str(self.folder),
-               "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+        env = {
+            "PATH": SEARCH_PATH,
+            "HOME": str(self.folder),
+            "TMPDIR": str(self.folder),
+            "LANG": "C.UTF-8",
+            "LC_ALL": "C.UTF-8",
+            "TZ": "UTC",
+        }
         env.update({key: str(value) for key, value in (extra or {}).items()})
         if preload:
             env["LD_PRELOAD"] = str(self.library)
@@ -217,22 +231,40 @@ class Bench:
 
     def start(self, argv, *, preload=True, env=None, user=None, death=signal.SIGKILL, **options):
         argv = [str(word) for word in argv]
-        extra = {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []} if user else {}
-        return subprocess.Popen(argv, env=self.environment(preload, env), start_new_session=True,
-                                preexec_fn=die_with_parent(death), **extra, **options)
+        extra = (
+            {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []} if user else {}
+        )
+        return subprocess.Popen(
+            argv,
+            env=self.environment(preload, env),
+            start_new_session=True,
+            preexec_fn=die_with_parent(death),
+            **extra,
+            **options,
+        )
 
     def run(self, argv, *, preload=True, env=None, stdin=b"", cwd=None, user=None, status=0):
         """Runs a program to its end; status=None accepts every exit status."""
-        process = self.start(argv, preload=preload, env=env, user=user, cwd=cwd or self.folder,
-                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = self.start(
+            argv,
+            preload=preload,
+            env=env,
+            user=user,
+            cwd=cwd or self.folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         return self.finish(process, argv, preload=preload, stdin=stdin, status=status)
 
     def finish(self, process, argv, *, preload=True, stdin=b"", status=0):
         out, err = process.communicate(stdin)
         what = f"{'LD_PRELOAD=... ' if preload else ''}{quoted(argv)}"
-        expect(status is None or process.returncode == status,
-               f"{what}\nended with status {process.returncode}, not {status}; "
-               f"its output ends:\n{tail(out)}\n{tail(err)}")
+        expect(
+            status is None or process.returncode == status,
+            f"{what}\nended with status {process.returncode}, not {status}; "
+            f"its output ends:\n{tail(out)}\n{tail(err)}",
+        )
         self.no_complaint(err, what)
         return Result(out, err, process.returncode)
 
@@ -242,20 +274,35 @@ class Bench:
         outputs = []
         for preload in (False, True):
             maps = f"maps.{what.replace(' ', '_')}.{preload}"
-            outputs.append(self.run(argv, preload=preload, cwd=cwd,
-                                    env={**(env or {}), "MAPS_COPY": self.folder / maps}).out)
+            outputs.append(
+                self.run(
+                    argv,
+                    preload=preload,
+                    cwd=cwd,
+                    env={**(env or {}), "MAPS_COPY": self.folder / maps},
+                ).out
+            )
             self.mapped(maps, preload)
         expect(outputs[0], f"{what} prints nothing")
         self.same(outputs[0], outputs[1], what)
         return outputs[1]
 
     def serve(self, argv, *, name, preload=True, env=None, user=None, stop_signal=signal.SIGTERM):
-        """Starts a server, which must stay in the foreground; its stdout and stderr go to a file."""
+        """Starts a server, which must stay in the foreground; its stdout and stderr go to a
+        file."""
         log = self.folder / f"{name}.{len(self.servers)}.log"
         with open(log, "wb") as output:
-            process = self.start(argv, preload=preload, env=env, user=user, death=stop_signal,
-                                 stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                                 cwd=self.folder)
+            process = self.start(
+                argv,
+                preload=preload,
+                env=env,
+                user=user,
+                death=stop_signal,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self.folder,
+            )
         server = Server(self, process, log, stop_signal)
         self.servers.append(server)
         return server
@@ -265,22 +312,33 @@ class Bench:
     @staticmethod
     def no_complaint(text, what):
         found = COMPLAINT.search(text)
-        expect(not found, found and f"{what}\ncomplained: {found.group().decode('utf-8', 'replace')}")
+        expect(
+            not found, found and f"{what}\ncomplained: {found.group().decode('utf-8', 'replace')}"
+        )
 
     @staticmethod
     def same(plain, loam, what):
         """Equal bytes, or a failure that shows the first lines that differ."""
         if plain == loam:
             return
-        lines = difflib.unified_diff(tail(plain, 10**6).splitlines(), tail(loam, 10**6).splitlines(),
-                                     "plain", "preloaded", lineterm="", n=0)
+        lines = difflib.unified_diff(
+            tail(plain, 10**6).splitlines(),
+            tail(loam, 10**6).splitlines(),
+            "plain",
+            "preloaded",
+            lineterm="",
+            n=0,
+        )
         shown = "\n".join(line[:300] for _, line in zip(range(12), lines))
         raise Failed(f"{what} differs: {len(plain)} and {len(loam)} bytes\n{shown}")
 
     def mapped(self, name, preload=True):
         """Checks the copy a program made: the library is in it, or without preload is not."""
         copy = self.folder / name
-        expect(copy.exists() and copy.stat().st_size > 0, f"the program left no copy of its maps in {name}")
+        expect(
+            copy.exists() and copy.stat().st_size > 0,
+            f"the program left no copy of its maps in {name}",
+        )
         self.check_maps(copy.read_text(errors="replace"), name, preload)
 
     def mapped_in(self, pid, user=None, preload=True):
@@ -295,16 +353,24 @@ class Bench:
 
     def check_maps(self, text, what, preload):
         there = any(line.endswith(" " + str(self.library)) for line in text.splitlines())
-        expect(there == preload, f"{self.library.name} is {'not ' if preload else ''}mapped in {what}")
+        expect(
+            there == preload, f"{self.library.name} is {'not ' if preload else ''}mapped in {what}"
+        )
 
     def answers(self, argv, callers, *, env=None, cwd=None, user=None, exempt=()):
-        """Runs a program, with all it starts, while the dynamic linker records who answers malloc, and checks that
-        each of `callers` (base names of programs or libraries) had its malloc from the library.
-        Any other answer fails the test, but for callers in `exempt`. Returns {caller: answerers}."""
+        """Runs a program, with all it starts, while the dynamic linker records who answers malloc,
+        and checks that each of `callers` (base names of programs or libraries) had its malloc from
+        the library. Any other answer fails the test, but for callers in `exempt`. Returns {caller:
+        answerers}.
+        """
         self.traces += 1
         folder = self.subfolder(f"bindings.{self.traces}", user)
-        self.run(argv, cwd=cwd, user=user,
-                 env={**(env or {}), "LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": folder / "ld"})
+        self.run(
+            argv,
+            cwd=cwd,
+            user=user,
+            env={**(env or {}), "LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": folder / "ld"},
+        )
         pattern = re.compile(r"binding file (\S+) \[0\] to (\S+) \[0\]: normal symbol `malloc'")
         bound = collections.defaultdict(set)
         for trace in folder.iterdir():
@@ -319,13 +385,19 @@ class Bench:
         for caller, answers in bound.items():
             answered[os.path.basename(caller)] |= {
                 ours if ".so" not in answer and ours in bound.get(answer, ()) else answer
-                for answer in answers}
+                for answer in answers
+            }
         for caller in callers:
-            expect(answered.get(caller) == {ours}, f"malloc of {caller} is answered by "
-                   f"{sorted(answered.get(caller, {'nobody'}))}; callers seen: {sorted(answered)}")
+            expect(
+                answered.get(caller) == {ours},
+                f"malloc of {caller} is answered by "
+                f"{sorted(answered.get(caller, {'nobody'}))}; callers seen: {sorted(answered)}",
+            )
         for caller, answers in answered.items():
-            expect(answers == {ours} or caller in exempt,
-                   f"malloc of {caller} is answered by {sorted(answers)}")
+            expect(
+                answers == {ours} or caller in exempt,
+                f"malloc of {caller} is answered by {sorted(answers)}",
+            )
         return answered
 
     def close(self):

@@ -19,7 +19,9 @@ def finds(what, action, pattern):
 
 
 def quiet_pass(bench):
-    bench.run(["sh", "-c", "cat /proc/self/maps > \"$MAPS_COPY\""], env={"MAPS_COPY": bench.path("maps")})
+    bench.run(
+        ["sh", "-c", 'cat /proc/self/maps > "$MAPS_COPY"'], env={"MAPS_COPY": bench.path("maps")}
+    )
     bench.mapped("maps")
 
 
@@ -30,7 +32,9 @@ def test(bench):
     finds("a failing program", lambda: bench.run(shell + ["exit 3"]), "status 3")
     finds("a killed program", lambda: bench.run(shell + ["kill -6 $$"]), "status -6")
     for line in ("loam: double free of 0x10", "ERROR: ld.so: object 'x' cannot be preloaded"):
-        finds("a complaint", lambda text=line: bench.run(shell + [f'echo "{text}" >&2']), "complained")
+        finds(
+            "a complaint", lambda text=line: bench.run(shell + [f'echo "{text}" >&2']), "complained"
+        )
     bench.run(shell + ['echo "/x/libloam.so: harmless" >&2'])
     finds("a difference", lambda: bench.same(b"a\nb\n", b"a\nc\n", "text"), "-b")
 
@@ -55,11 +59,17 @@ def test(bench):
 
     # who answers malloc
     bench.answers(["cat", "/dev/null"], ["cat"])
-    finds("another malloc", lambda: bench.answers(["env", "-u", "LD_PRELOAD", "cat", "/dev/null"], ["cat"]),
-          "malloc of cat is answered by")
+    finds(
+        "another malloc",
+        lambda: bench.answers(["env", "-u", "LD_PRELOAD", "cat", "/dev/null"], ["cat"]),
+        "malloc of cat is answered by",
+    )
 
-    finds("a program that prints something else",
-          lambda: bench.twice(copy[:2] + [copy[2] + "; echo ${LD_PRELOAD-none}"], "output"), "-none")
+    finds(
+        "a program that prints something else",
+        lambda: bench.twice(copy[:2] + [copy[2] + "; echo ${LD_PRELOAD-none}"], "output"),
+        "-none",
+    )
 
     # servers and what they leave behind
     lasting = bench.serve(["sleep", "100"], name="sleep")
@@ -67,8 +77,9 @@ def test(bench):
     finds("a server that fails", lasting.stop, "status -15")
     finds("a server that is not there", lasting.alive, "status -15")
     library = os.environ["LOAM_LIB"]
-    status, text = preload.run_test(lambda inner: inner.run(shell + ["setsid sleep 100 > /dev/null 2>&1 &"]) and None,
-                                    library)
+    status, text = preload.run_test(
+        lambda inner: inner.run(shell + ["setsid sleep 100 > /dev/null 2>&1 &"]) and None, library
+    )
     preload.expect(status == 1 and "left running" in text, f"an orphan was not found: {text}")
     preload.expect(not preload.settled(), "the orphan was not ended")
 

@@ -1,4 +1,4 @@
-"""redis-server on loam: redis-benchmark, saves by fork while being written to, a reload of the dump.
+"""redis-server on loam: redis-benchmark, saves by fork during writes, a reload of the dump.
 
 The server measures its data with malloc_usable_size and uses what it says; it frees large values on
 threads; BGSAVE and BGREWRITEAOF fork while other clients write, so parent and child both go on
@@ -41,10 +41,30 @@ class Redis:
         self.folder = folder or bench.subfolder(name)
         self.port = preload.free_port()
         self.server = bench.serve(
-            [server, "--port", self.port, "--bind", "127.0.0.1", "--dir", self.folder, "--daemonize", "no",
-             "--save", "", "--appendonly", "no", "--enable-debug-command", "yes",
-             "--lazyfree-lazy-user-del", "yes", "--lazyfree-lazy-expire", "yes"],
-            name="redis", preload=preloaded)
+            [
+                server,
+                "--port",
+                self.port,
+                "--bind",
+                "127.0.0.1",
+                "--dir",
+                self.folder,
+                "--daemonize",
+                "no",
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                "--enable-debug-command",
+                "yes",
+                "--lazyfree-lazy-user-del",
+                "yes",
+                "--lazyfree-lazy-expire",
+                "yes",
+            ],
+            name="redis",
+            preload=preloaded,
+        )
 
         def ready():
             self.server.alive()
@@ -67,8 +87,10 @@ class Redis:
 
     def save(self, command):
         """Saves by a forked child; returns how many writes the parent did meanwhile, at least."""
-        in_progress, status = {"BGSAVE": ("rdb_bgsave_in_progress", "rdb_last_bgsave_status"),
-                               "BGREWRITEAOF": ("aof_rewrite_in_progress", "aof_last_bgrewrite_status")}[command]
+        in_progress, status = {
+            "BGSAVE": ("rdb_bgsave_in_progress", "rdb_last_bgsave_status"),
+            "BGREWRITEAOF": ("aof_rewrite_in_progress", "aof_last_bgrewrite_status"),
+        }[command]
         self(command)
         changes = []
 
@@ -79,23 +101,31 @@ class Redis:
             return running == "0"
 
         preload.wait_until(saved, f"the end of {command}", 30)
-        preload.expect(self.info(status) == ["ok"], f"{command} failed:\n{preload.tail(self.server.logged())}")
+        preload.expect(
+            self.info(status) == ["ok"], f"{command} failed:\n{preload.tail(self.server.logged())}"
+        )
         return changes[-1] - changes[0] if changes else 0
 
     def stop(self):
         self.server.stop(signal.SIGTERM)
         log = self.server.logged()
-        preload.expect(b"REDIS BUG REPORT" not in log and b"crashed" not in log, preload.tail(log, 60))
+        preload.expect(
+            b"REDIS BUG REPORT" not in log and b"crashed" not in log, preload.tail(log, 60)
+        )
 
 
 def test(bench):
-    server, cli, benchmark, check = bench.need("redis-server", "redis-cli", "redis-benchmark", "redis-check-rdb")
+    server, cli, benchmark, check = bench.need(
+        "redis-server", "redis-cli", "redis-benchmark", "redis-check-rdb"
+    )
     redis = Redis(bench, (server, cli), "loam")
 
     # Every kind of value, and the benchmark's own, by 20 clients.
     preload.expect(redis("--raw", "EVAL", DATA, "0", "30000") == "30000", "the script did not end")
     load = [benchmark, "-p", redis.port, "-c", 20, "-r", 5000, "-d", 700, "-P", 4, "--csv"]
-    bench.run([*load, "-n", 20000, "-t", "set,get,incr,lpush,rpush,lpop,sadd,hset,spop,zadd,zpopmin,mset"])
+    bench.run(
+        [*load, "-n", 20000, "-t", "set,get,incr,lpush,rpush,lpop,sadd,hset,spop,zadd,zpopmin,mset"]
+    )
 
     # Saves by fork while the same keys are being written.
     redis("CONFIG", "SET", "rdb-key-save-delay", "50")  # us: the child takes its time
@@ -114,13 +144,17 @@ def test(bench):
     size, digest = redis("DBSIZE"), redis("DEBUG", "DIGEST")
     preload.expect(int(size) > 5000 and int(digest, 16), f"{size} keys, digest {digest}")
     redis("DEBUG", "RELOAD")
-    preload.expect((redis("DBSIZE"), redis("DEBUG", "DIGEST")) == (size, digest), "a reload changed the data")
+    preload.expect(
+        (redis("DBSIZE"), redis("DEBUG", "DIGEST")) == (size, digest), "a reload changed the data"
+    )
     redis.save("BGSAVE")
     for preloaded in (True, False):
         again = Redis(bench, (server, cli), f"again.{preloaded}", preloaded, redis.folder)
         found = again("DBSIZE"), again("DEBUG", "DIGEST")
         again.stop()
-        preload.expect(found == (size, digest), f"dumped {(size, digest)}, loaded {found}, preload {preloaded}")
+        preload.expect(
+            found == (size, digest), f"dumped {(size, digest)}, loaded {found}, preload {preloaded}"
+        )
 
     # redis counts what malloc_usable_size says, block by block.
     redis("FLUSHALL", "SYNC")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools_test.py TOOL PROGRAM...: what a tool makes of watched.c, built with a library that speaks to it.
+"""tools_test.py TOOL PROGRAM...: a tool on watched.c, built with a library that speaks to it.
 
     tools_test.py memcheck build/release/tests/tools/watched
     tools_test.py asan build/release/tests/tools/watched_asan
@@ -16,17 +16,27 @@ import sys
 from pathlib import Path
 
 MEMCHECK = {
-    "past_end": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 0 bytes after a block of size 100 alloc'd",
-    "before_start": r"Invalid write of size 1\n(?:.*\n)*?.*Address 0x\w+ is 1 bytes before a block of size 100 alloc'd",
-    "past_large": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 0 bytes after a block of size 200,000 alloc'd",
+    "past_end": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 0 bytes after a block of "
+                r"size 100 alloc'd",
+    "before_start": r"Invalid write of size 1\n(?:.*\n)*?.*Address 0x\w+ is 1 bytes before a block "
+                    r"of size 100 alloc'd",
+    "past_large": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 0 bytes after a block of "
+                  r"size 200,000 alloc'd",
     "after_shrink": r"Invalid read of size 1",
-    "after_free": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 20 bytes inside a block of size 100 free'd",
-    "large_after_free": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 5,000 bytes inside a block of size 200,000",
-    "huge_after_free": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 5,000 bytes inside a block of size 20,000,000",
-    "after_destroy": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 20 bytes inside a block of size 100 free'd",
-    "aligned_after_destroy": r"Invalid write of size 1\n(?:.*\n)*?.*Address 0x\w+ is 999 bytes inside a block of size 1,000 free'd",
-    "large_after_destroy": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 5,000 bytes inside a block of size 200,000",
-    "huge_after_destroy": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 5,000 bytes inside a block of size 20,000,000",
+    "after_free": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 20 bytes inside a block "
+                  r"of size 100 free'd",
+    "large_after_free": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 5,000 bytes inside "
+                        r"a block of size 200,000",
+    "huge_after_free": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 5,000 bytes inside a "
+                       r"block of size 20,000,000",
+    "after_destroy": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 20 bytes inside a "
+                     r"block of size 100 free'd",
+    "aligned_after_destroy": r"Invalid write of size 1\n(?:.*\n"
+                             r")*?.*Address 0x\w+ is 999 bytes inside a block of size 1,000 free'd",
+    "large_after_destroy": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 5,000 bytes "
+                           r"inside a block of size 200,000",
+    "huge_after_destroy": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 5,000 bytes "
+                          r"inside a block of size 20,000,000",
     "uninitialised": r"Conditional jump or move depends on uninitialised value",
 }
 POISON = tuple(case for case in MEMCHECK if case != "uninitialised")
@@ -49,7 +59,14 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs/guide/tools.md"
 
 
 def run(*command, **variables):
-    done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(
+        command,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
     return done.returncode, done.stdout + done.stderr
 
 
@@ -62,7 +79,8 @@ def needed(command):
 def memcheck(program):
     needed("valgrind")
     valgrind = ("valgrind", "--quiet", "--error-exitcode=99", "--leak-check=no", program)
-    # To look for leaks is to look at every object that Memcheck was told of: it ends where two overlap.
+    # To look for leaks is to look at every object that Memcheck was told of: it ends where two
+    # overlap.
     status, said = run(*valgrind[:3], "--leak-check=full", program, "clean")
     if (status, said) != (0, ""):
         yield f"clean: {status}, {said}"
@@ -129,7 +147,7 @@ def check_values(program):
         return
     script = "set confirm off\nset startup-with-shell off\n"
     for name, count in PROBES.items():
-        if count > 0 and name not in ("span_give", "purge"): # which the worker makes
+        if count > 0 and name not in ("span_give", "purge"):  # which the worker makes
             values = f"(unsigned long)$_probe_arg0, (unsigned long)$_probe_arg{count - 1}"
             script += f"break -probe-stap loam:{name}\ncommands\nsilent\n"
             script += f'printf "seen {name} %lu %lu\\n", {values}\ncontinue\nend\n'
@@ -150,9 +168,21 @@ def check_values(program):
 
 def check_without_header(compiler, source):
     """Without LOAM_PROBES no header of the system is needed."""
-    text = ('#include "os/probe.h"\nvoid f(void);\n'
-            "void f(void) { LM_PROBE(a); LM_PROBE1(b, 1); LM_PROBE2(c, 1, 2); }\n")
-    command = [compiler, "-fsyntax-only", "-nostdinc", "-Wall", "-Werror", f"-I{source}", "-x", "c", "-"]
+    text = (
+        '#include "os/probe.h"\nvoid f(void);\n'
+        "void f(void) { LM_PROBE(a); LM_PROBE1(b, 1); LM_PROBE2(c, 1, 2); }\n"
+    )
+    command = [
+        compiler,
+        "-fsyntax-only",
+        "-nostdinc",
+        "-Wall",
+        "-Werror",
+        f"-I{source}",
+        "-x",
+        "c",
+        "-",
+    ]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         yield f"os/probe.h without probes: {done.stderr}"

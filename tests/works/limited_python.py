@@ -3,9 +3,10 @@
 
     limited_python.py LIBRARY SEED      LIBRARY is libloam.so, which is preloaded
 
-For each limit, interpreters fill it with bytes objects of one to three drawn sizes until MemoryError, and drop all.
-Then each must be able to start a thread, to open files, to make other objects, one of half of what it had, and to map
-half of that. Half of them have PYTHONMALLOC=malloc, so that small objects are the library's as well.
+For each limit, interpreters fill it with bytes objects of one to three drawn sizes until
+MemoryError, and drop all. Then each must be able to start a thread, to open files, to make other
+objects, one of half of what it had, and to map half of that. Half of them have PYTHONMALLOC=malloc,
+so that small objects are the library's as well.
 """
 
 import os
@@ -55,7 +56,8 @@ for other in (50, 700, 9000, 100000, 5000000):
            lambda: [b"y" * min(other, total // 100) for i in range(50)])
 within(0, "stream", lambda: open("/dev/zero", "rb").read(10))
 within(0, "object of half", lambda: len(bytearray(total // 2)))
-within(30, "map of half", lambda: mmap.mmap(-1, total // 2, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close())
+within(30, "map of half", lambda: mmap.mmap(
+    -1, total // 2, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close())
 print("done")
 """
 
@@ -66,7 +68,11 @@ def set_limit(name, most):
 
 def run(library, limit, draw):
     sizes = [str(int(2 ** draw.uniform(9, 21))) for _ in range(draw.randint(1, 3))]
-    words = {name: value for name, value in os.environ.items() if not name.startswith(("LOAM_", "PYTHON"))}
+    words = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("LOAM_", "PYTHON"))
+    }
     words["LD_PRELOAD"] = library
     if draw.random() < 0.5:
         words["PYTHONMALLOC"] = "malloc"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""statistics.py: the forms that loam's statistics come in, read by others' parsers and held against each other.
+"""statistics.py: the forms of loam's statistics, read by others' parsers and compared.
 
     statistics.py PROGRAM      PROGRAM is works_statistics, whose malloc is loam
 
-The numbers on demand (JSON, mallinfo2, malloc_info's XML) are of one moment and must agree; those at exit, as text
-and as JSON, must be there, add up, and fit into 80 columns.
+The numbers on demand (JSON, mallinfo2, malloc_info's XML) are of one moment and must agree; those
+at exit, as text and as JSON, must be there, add up, and fit into 80 columns.
 """
 
 import json
@@ -17,14 +17,18 @@ OBJECTS, THREADS = 1000, 3
 LENT, LENT_LARGE = 256 << 20, 200 << 20
 DESCRIPTOR = 128  # bytes of loam's own for each large object
 ROWS = ("small_objects", "small_bytes", "large_objects", "large_bytes", "bytes_in_all", "committed",
-        "reserved", "abandoned", "threads", "pages", "segments", "sampled_objects", "sampled_bytes")  # fmt: skip
-WORDS = ("size class", "peak", "total", "freed", "current", "unit", "count", "committed", "reserved",
-         "reset", "segments", "threads", "pages", "abandoned", "mmap", "elapsed", "user", "system", "faults",
-         "peak rss", "malloc requested", " ok\n", " not freed\n")  # fmt: skip
+        "reserved", "abandoned", "threads", "pages", "segments", "sampled_objects",
+        "sampled_bytes")  # fmt: skip
+WORDS = ("size class", "peak", "total", "freed", "current", "unit", "count", "committed",
+         "reserved", "reset", "segments", "threads", "pages", "abandoned", "mmap", "elapsed",
+         "user", "system", "faults", "peak rss", "malloc requested", " ok\n",
+         " not freed\n")  # fmt: skip
 
 
 def run(program, **options):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("LOAM_")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("LOAM_")
+    }
     environment.update(options)
     done = subprocess.run([program], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"exit status {done.returncode}: {done.stderr}"
@@ -64,7 +68,9 @@ def check_work(stats):
     assert OBJECTS * THREADS // 2 <= current <= OBJECTS * THREADS // 2 + 20, those
     assert stats["threads"]["total"] >= THREADS, stats["threads"]
     assert stats["large_bytes"]["total"] >= 10 << 20
-    assert stats["verdict"] == ("not freed" if stats["bytes_in_all"]["current"] else "ok"), stats["verdict"]
+    assert stats["verdict"] == ("not freed" if stats["bytes_in_all"]["current"] else "ok"), stats[
+        "verdict"
+    ]
     if stats["build"] == "debug":
         got = sum(stats[row]["total"] for row in ("small_bytes", "large_bytes", "sampled_bytes"))
         assert OBJECTS * THREADS * 4000 < stats["requested_bytes"] <= got, stats["requested_bytes"]
@@ -82,21 +88,28 @@ def check_others(stats, info, document):
     assert mapped == stats["large_bytes"]["current"], info
     assert info["keepcost"] == stats["dirty_bytes"], info
     assert info["fordblks"] == stats["held_bytes"] + stats["dirty_bytes"], info
-    # What is lent is not loam's of the system; in the secure build an object may be a little larger.
+    # What is lent is not loam's of the system; in the secure build an object may be a little
+    # larger.
     lent = info["arena"] - pages + mapped - stats["reserved"]["current"]
     assert LENT_LARGE <= lent < LENT_LARGE + (1 << 16), (info, stats["reserved"])
     check_document(stats, info, ElementTree.fromstring(document))
 
 
 def check_document(stats, info, whole):
-    """As the C library writes it: this heap's, then the process's; "rest" is what is free in both."""
+    """As the C library writes it: this heap's, then the process's; "rest" is what is free in
+    both."""
     heap = whole.find("heap")
     free = sum(c["capacity"] - c["current"] for c in stats["classes"])
     bytes_free = sum((c["capacity"] - c["current"]) * c["object_bytes"] for c in stats["classes"])
     for of in (heap, whole):
-        totals = {t.get("type"): (int(t.get("count")), int(t.get("size"))) for t in of.findall("total")}
+        totals = {
+            t.get("type"): (int(t.get("count")), int(t.get("size"))) for t in of.findall("total")
+        }
         assert totals["rest"] == (free, bytes_free) and totals["fast"] == (0, 0), totals
-        assert of is heap or totals["mmap"] == (info["hblks"], stats["large_bytes"]["current"]), totals
+        assert of is heap or totals["mmap"] == (
+            info["hblks"],
+            stats["large_bytes"]["current"],
+        ), totals
         system = {s.get("type"): int(s.get("size")) for s in of.findall("system")}
         assert system["current"] == stats["reserved"]["current"], system
         assert system["max"] == stats["reserved"]["peak"], system

@@ -91,8 +91,9 @@ def main():
     unknown = [name for name in names if name not in CALLED]
     for name in unknown:
         print(
-            f"{args.library} calls {name} of libc, which a preloaded tool may wrap and allocate in. Make "
-            "the system call or do it in loam, or call it without a lock and say so in wrapped.py"
+            f"{args.library} calls {name} of libc, which a preloaded tool may wrap and allocate "
+            "in. Make the system call or do it in loam, or call it without a lock and say so in "
+            "wrapped.py"
         )
     print(f"{len(names)} functions of libc, {len(unknown)} of them unknown")
     return 1 if unknown or not names else 0
