@@ -1,6 +1,6 @@
-# Compiles for a 32-bit Cortex-M4 without an operating system, with Debian's compiler and no C library, and
-# runs the tests under qemu-system-arm, on a board of the same processor. Output and exit status come by
-# semihosting.
+# Compiles for a 32-bit Cortex-M4 without an operating system, with Debian's compiler and no C
+# library, and runs the tests under qemu-system-arm, on a board of the same processor. Output and
+# exit status come by semihosting.
 
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR cortex-m4)
@@ -13,5 +13,6 @@ if(LOAM_QEMU_ARM)
   set(CMAKE_CROSSCOMPILING_EMULATOR ${LOAM_QEMU_ARM} -machine mps2-an386 -display none -monitor none
     -serial none -semihosting-config enable=on,target=native -kernel)
 else() # 77: a test that cannot run here
-  set(CMAKE_CROSSCOMPILING_EMULATOR sh -c "echo SKIPPED: qemu-system-arm is not installed && exit 77")
+  set(CMAKE_CROSSCOMPILING_EMULATOR sh
+    -c "echo SKIPPED: qemu-system-arm is not installed && exit 77")
 endif()

@@ -10,7 +10,8 @@ if(NOT LOAM_GTEST_DIR)
     "or give -DLOAM_GTEST_DIR=..., or build without tests (-DLOAM_TESTS=OFF)")
 endif()
 
-add_library(loam_gtest STATIC ${LOAM_GTEST_DIR}/src/gtest-all.cc ${LOAM_GTEST_DIR}/src/gtest_main.cc)
+add_library(loam_gtest STATIC ${LOAM_GTEST_DIR}/src/gtest-all.cc
+  ${LOAM_GTEST_DIR}/src/gtest_main.cc)
 target_include_directories(loam_gtest SYSTEM PUBLIC ${LOAM_GTEST_DIR}/include)
 target_include_directories(loam_gtest PRIVATE ${LOAM_GTEST_DIR})
 target_compile_features(loam_gtest PUBLIC cxx_std_17)

@@ -1,17 +1,20 @@
 # Joins objects into one relocatable object, whose internal names are then made local.
 #
-# CMake has no target for `ld -r`. So the compiler is called as CMake would call it: with the user's flags, target and
-# sysroot, but without what means nothing for a part of a program (-pie, -Wl,--gc-sections, sanitizers).
-# It cannot join objects of link-time optimisation: loam has none (cmake/guest.cmake).
+# CMake has no target for `ld -r`. So the compiler is called as CMake would call it: with the user's
+# flags, target and sysroot, but without what means nothing for a part of a program (-pie,
+# -Wl,--gc-sections, sanitizers). It cannot join objects of link-time optimisation: loam has none
+# (cmake/guest.cmake).
 
 separate_arguments(loam_join_flags UNIX_COMMAND "${CMAKE_C_COMPILER_ARG1} ${CMAKE_C_FLAGS}")
-list(FILTER loam_join_flags EXCLUDE REGEX
-  "^(-pie|-static|-static-pie|-shared|-rdynamic|-s|-pg|--coverage|-fprofile.*|-fsanitize.*|-Wl,.*|-l.*|-D.*|-Wp,.*)$")
+string(JOIN "|" loam_join_dropped -pie -static -static-pie -shared -rdynamic -s -pg --coverage
+  "-fprofile.*" "-fsanitize.*" "-Wl,.*" "-l.*" "-D.*" "-Wp,.*")
+list(FILTER loam_join_flags EXCLUDE REGEX "^(${loam_join_dropped})$")
 if(CMAKE_C_COMPILER_TARGET AND CMAKE_C_COMPILE_OPTIONS_TARGET)
   list(APPEND loam_join_flags ${CMAKE_C_COMPILE_OPTIONS_TARGET}${CMAKE_C_COMPILER_TARGET})
 endif()
 if(CMAKE_C_COMPILER_EXTERNAL_TOOLCHAIN AND CMAKE_C_COMPILE_OPTIONS_EXTERNAL_TOOLCHAIN)
-  list(APPEND loam_join_flags ${CMAKE_C_COMPILE_OPTIONS_EXTERNAL_TOOLCHAIN}${CMAKE_C_COMPILER_EXTERNAL_TOOLCHAIN})
+  list(APPEND loam_join_flags
+    ${CMAKE_C_COMPILE_OPTIONS_EXTERNAL_TOOLCHAIN}${CMAKE_C_COMPILER_EXTERNAL_TOOLCHAIN})
 endif()
 if(CMAKE_SYSROOT)
   list(APPEND loam_join_flags --sysroot=${CMAKE_SYSROOT})
@@ -20,8 +23,8 @@ if(CMAKE_C_COMPILER_ID STREQUAL "Clang")
   list(APPEND loam_join_flags -Wno-unused-command-line-argument)
 endif()
 
-# loam_join(<target> <file without its ending> <objcopy's option>...): joins LOAM_OBJECTS. A custom target, one file for
-# each configuration; where that is, is left in <target>_FILE.
+# loam_join(<target> <file without its ending> <objcopy's option>...): joins LOAM_OBJECTS. A custom
+# target, one file for each configuration; where that is, is left in <target>_FILE.
 function(loam_join target name)
   if(NOT CMAKE_OBJCOPY)
     message(FATAL_ERROR "loam: objcopy is needed (-DCMAKE_OBJCOPY=...)")

@@ -1,4 +1,5 @@
-# What is there of the tools that a build may speak to: their headers, which options and tests ask for.
+# What is there of the tools that a build may speak to: their headers, which options and tests ask
+# for.
 
 include(CheckIncludeFile)
 check_include_file(sys/sdt.h LOAM_HAS_SDT)

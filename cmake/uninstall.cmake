@@ -1,9 +1,11 @@
-# The target `uninstall`: removes what the last `cmake --install` of a build has put there, and folders left empty.
+# The target `uninstall`: removes what the last `cmake --install` of a build has put there, and
+# folders left empty.
 #
 #   cmake -D BUILD=build/release -P cmake/uninstall.cmake
 #
-# CMake lists what it installs in install_manifest.txt, one file for all or one for each component. Where another build of
-# loam is below the same prefix, the files that both share stay. DESTDIR counts as it does for installing.
+# CMake lists what it installs in install_manifest.txt, one file for all or one for each component.
+# Where another build of loam is below the same prefix, the files that both share stay. DESTDIR
+# counts as it does for installing.
 
 cmake_minimum_required(VERSION 3.20)
 file(GLOB lists ${BUILD}/install_manifest*.txt)
@@ -27,7 +29,8 @@ foreach(file ${files})
     list(APPEND others ${found})
   endif()
 endforeach()
-set(shared "/include/loam/|/loamConfig[A-Za-z]*\\.cmake$|/loam/gdb/|/man7/loam\\.7$|/doc/loam/LICENSE$|/libloam_copies\\.so$")
+string(JOIN "|" shared "/include/loam/" "/loamConfig[A-Za-z]*\\.cmake$" "/loam/gdb/"
+  "/man7/loam\\.7$" "/doc/loam/LICENSE$" "/libloam_copies\\.so$")
 set(removed 0)
 set(kept 0)
 set(folders)

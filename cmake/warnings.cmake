@@ -10,8 +10,8 @@ foreach(lang ${languages})
   endif()
 endforeach()
 
-# -Werror is for those who work on loam: the presets and CI. A parent project reads no warnings of ours, nor does its
-# own -Werror stop at them.
+# -Werror is for those who work on loam: the presets and CI. A parent project reads no warnings of
+# ours, nor does its own -Werror stop at them.
 if(LOAM_TOP_LEVEL OR LOAM_WERROR)
   set(LOAM_WARNING_OPTIONS -Wall -Wextra -Wpedantic
     # Files that silence a warning of gcc's by its name are no mistake under clang.

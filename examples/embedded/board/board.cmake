@@ -1,5 +1,5 @@
-# The board as something to link with: loam_board. A program of the device gets its start, its linker script
-# and the two functions of libc; one of the host only output and exit.
+# The board as something to link with: loam_board. A program of the device gets its start, its
+# linker script and the two functions of libc; one of the host only output and exit.
 
 if(NOT TARGET loam_board)
   set(folder ${CMAKE_CURRENT_LIST_DIR})
@@ -8,7 +8,8 @@ if(NOT TARGET loam_board)
   if(CMAKE_SYSTEM_NAME STREQUAL "Generic")
     # Objects, not an archive: nothing refers to the vectors.
     add_library(loam_board_objects OBJECT ${folder}/mps2.c ${folder}/libc.c)
-    target_compile_options(loam_board_objects PRIVATE -ffreestanding -fno-tree-loop-distribute-patterns)
+    target_compile_options(loam_board_objects PRIVATE -ffreestanding
+      -fno-tree-loop-distribute-patterns)
     target_sources(loam_board INTERFACE $<TARGET_OBJECTS:loam_board_objects>)
     target_link_options(loam_board INTERFACE -nostdlib -Wl,--gc-sections -Wl,--fatal-warnings
       -T ${folder}/mps2.ld)
