@@ -30,7 +30,8 @@ bench-programs:
 	cmake --build --preset release --target loam bench -j $(JOBS)
 
 test: build ## the tests of the release build, in under five minutes
-	cd build/release && ctest -L 'quick|counts' --no-tests=error -j $(JOBS) --output-on-failure $(CTEST_OPTIONS)
+	cd build/release && ctest -L 'quick|counts' --no-tests=error -j $(JOBS) --output-on-failure \
+		$(CTEST_OPTIONS)
 
 fuzz: ## each harness of tests/fuzz for LOAM_FUZZ_SECONDS (20)
 	scripts/bootstrap --ci
@@ -38,7 +39,7 @@ fuzz: ## each harness of tests/fuzz for LOAM_FUZZ_SECONDS (20)
 	cmake --build --preset fuzz -j $(JOBS)
 	cd build/fuzz && ctest --no-tests=error --output-on-failure $(CTEST_OPTIONS)
 
-check: ## the layers, the layout of the code, the test of each promise, and mistakes that clang-tidy sees
+check: ## layers, layout of the code, the test of each promise, mistakes that clang-tidy sees
 	scripts/bootstrap --ci
 	python3 scripts/check_layers.py --self-test
 	python3 scripts/check_layers.py

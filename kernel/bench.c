@@ -324,8 +324,8 @@ void lm_bench(void) {
     slab_of_big = kmem_cache_create("loam_bench_240", BIG, 8, 0, NULL);
     if (held != NULL && slab_of_small != NULL && slab_of_big != NULL &&
         loam_kernel_pages_init(&kernel_pages, GFP_KERNEL) == 0) {
-        pr_info(
-            "loam_region: bench: nanoseconds a page or object, 0: no memory, or it cannot do that\n");
+        pr_info("loam_region: bench: nanoseconds a page or object, "
+                "0: no memory, or it cannot do that\n");
         bench_pages("8192 at once", PAGES);
         bench_pages("256 at once", ROUND);
         bench_pages("one at a time", 1);

@@ -268,9 +268,13 @@ def run_program(program, library, factor=1):
 def exceptions_of(suite, build):
     """{program: (option or None, reason)} of exceptions.txt for that build."""
     found, count = {}, 0
+    entries = []
     for number, line in enumerate((HERE / "exceptions.txt").read_text().splitlines(), 1):
-        if not line.strip() or line.startswith("#"):
-            continue
+        if entries and line.startswith("  "):
+            entries[-1] = (entries[-1][0], f"{entries[-1][1]} {line.strip()}")
+        elif line.strip() and not line.startswith("#"):
+            entries.append((number, line))
+    for number, line in entries:
         entry = re.match(r"(\S+) (\S+) (\S+?)(?: (LOAM_\w+=\w+))?: (.+)", line)
         if not entry:
             raise Failed(f"exceptions.txt:{number}: not 'suite program builds [option]: reason'")
