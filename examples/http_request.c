@@ -1,7 +1,7 @@
 /* http_request.c: a small HTTP/1.1 server whose every request lives in a region.
  *
  *   connection ── region ──┬── request: line, headers, body, answer        reset after each answer
- *                          ├── mark: what only a part of the work needs    rewound when that is done
+ *                          ├── mark: what only a part of the work needs    rewound when it is done
  *                          └── cleanup: the file that is being sent        closed whatever happens
  *   log ───────── region ───── lines                                       ends with the connection
  *

@@ -1,8 +1,9 @@
 /* message_queue.cpp: a server that queues the messages of another process on a FIFO, and the same
  * on malloc.
  *
- *   client ══ socket ══> server: read ──> queue (one object a message) ──> handle ──> answer ══ socket ══> client
- *                                         loam_fifo_alloc                  loam_fifo_free
+ *   client ══ socket ══> server: read ──> queue (one object a message) ──> handle ──> answer ══╗
+ *     ^                                   loam_fifo_alloc                  loam_fifo_free      ║
+ *     ╚═══════════════════════════════════ socket ═════════════════════════════════════════════╝
  *
  * Messages have 8 to 2000 bytes, come in bursts and are answered in the order they came in: what a
  * FIFO is made for. The server reads what there is, and handles when there is nothing to read or

@@ -5,7 +5,8 @@
  *
  *     effort::fewer(60000)   60000 in release, a third in debug and secure, an eighth under a
  *                            sanitizer, in an emulator and by clang, which run the C of release
- *     EFFORT_ONE_THREAD      skips a long test of one thread under ThreadSanitizer, which cannot find a thing in it
+ *     EFFORT_ONE_THREAD      skips a long test of one thread under ThreadSanitizer, which cannot
+ *                            find a thing in it
  */
 #ifndef LOAM_TESTS_EFFORT_H
 #define LOAM_TESTS_EFFORT_H

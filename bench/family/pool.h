@@ -2,7 +2,7 @@
 // that a call is inlined where the library's header allows it.
 //
 //     #define POOL glib
-//     static inline void *glib_create(size_t size, uint64_t count); // room for so many, of one size
+//     static inline void *glib_create(size_t size, uint64_t count); // for count of size bytes
 //     static inline void *glib_alloc(void *pool, size_t size);      // size: a constant
 //     static inline void glib_free(void *pool, void *object, size_t size);
 //     static inline void glib_destroy(void *pool);

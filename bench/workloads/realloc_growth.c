@@ -3,8 +3,8 @@
 // Asks, by --shape:
 //   vectors   many small vectors at a time, each growing by half as its own capacity runs out, then
 //             dropped: does a realloc find room in place, or what does the move cost?
-//   one       one buffer that grows to 64 MiB in steps of 64 KiB to 1 MiB while small blocks come in
-//             between, as a file is read into memory: is the growth linear or quadratic?
+//   one       one buffer that grows to 64 MiB in steps of 64 KiB to 1 MiB while small blocks come
+//             in between, as a file is read into memory: is the growth linear or quadratic?
 //   strings   strings that are appended to, each time to the exact new length: is a realloc by a
 //             few bytes nearly free?
 // Cannot show shrinking, or realloc by another thread than the one that allocated.

@@ -135,8 +135,8 @@ TEST_F(Refusal, OfProductsByEveryForm) {
 }
 
 TEST_F(Refusal, OfAlignmentsSaysWhatItWas) {
-    const char *text =
-        "loam: out of memory: more than there can be: 10 bytes at a multiple of 9223372036854775808 refused";
+    const char *text = "loam: out of memory: more than there can be: 10 bytes at a multiple of "
+                       "9223372036854775808 refused";
     size_t align = hide(size_t{1} << 63);
     ONCE(text, loam_malloc_aligned(10, align));
     ONCE(text, loam_aligned_alloc(align, 10));

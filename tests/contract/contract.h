@@ -2,21 +2,28 @@
  * allocators.
  *
  * The contract. Every allocator of the family, over every source, checked, hardened or neither:
- *   1. Objects are aligned as promised, do not overlap, and keep what they hold until they are freed.
- *   2. NULL iff there is no memory, or the size (product, alignment) is impossible; nothing has changed then. realloc
- *      that fails leaves the object as it was. After any one refusal of the source the same request can succeed.
- *   3. usage: held, chunks and requests are what went through the source, tables included; peak is no less than held;
- *      used lies between what was asked for and held; objects are right, or LOAM_UNKNOWN. Over a contiguous source
- *      chunks that follow each other may count as one. A caller's memory is held, and was never requested.
- *   4. The end gives back every chunk with the `got` it came with, and shows it to tools again. reset keeps memory:
- *      the same again asks the source for nothing.
- *   5. In the registry iff named or checked. check is true, and says nothing, while nobody made a mistake.
- *   6. A checked one reports every mistake in one line, in the words of mistakes_test.cc, the same for all; then it
- *      aborts, or by LOAM_ON_ERROR=ignore has done nothing (free, reset) or returns NULL (alloc, realloc), and
- *      goes on as before. One without room for guards (kLiveBits) says less.
- *   7. Where a tool watches, objects may be touched and what lies around and behind their end may not.
+ *   1. Objects are aligned as promised, do not overlap, and keep what they hold until they are
+ *      freed.
+ *   2. NULL iff there is no memory, or the size (product, alignment) is impossible; nothing has
+ *      changed then. realloc that fails leaves the object as it was. After any one refusal of the
+ *      source the same request can succeed.
+ *   3. usage: held, chunks and requests are what went through the source, tables included; peak is
+ *      no less than held; used lies between what was asked for and held; objects are right, or
+ *      LOAM_UNKNOWN. Over a contiguous source chunks that follow each other may count as one. A
+ *      caller's memory is held, and was never requested.
+ *   4. The end gives back every chunk with the `got` it came with, and shows it to tools again.
+ *      reset keeps memory: the same again asks the source for nothing.
+ *   5. In the registry iff named or checked. check is true, and says nothing, while nobody made a
+ *      mistake.
+ *   6. A checked one reports every mistake in one line, in the words of mistakes_test.cc, the same
+ *      for all; then it aborts, or by LOAM_ON_ERROR=ignore has done nothing (free, reset) or
+ *      returns NULL (alloc, realloc), and goes on as before. One without room for guards
+ *      (kLiveBits) says less.
+ *   7. Where a tool watches, objects may be touched and what lies around and behind their end may
+ *      not.
  *
- *   allocator (adapter) ──> loam_count ──> buffer | heap | pages | reserve | limit over heap | strict
+ *   allocator (adapter) ──> loam_count ──> source: buffer | heap | pages | reserve
+ *                                                    | limit over heap | strict
  *
  * Every source is counted, so that whatever an allocator says of itself can be held against what
  * really went through. `strict` is a source of the tests' own, as nasty as loam/source.h allows:

@@ -5,10 +5,12 @@
  * numbered i holds exactly what ran inside the i-th window. One line a window goes to standard
  * output, in the same order, naming what the window held.
  *
- *   count_driver single    one malloc, one free, or one loam_malloc_small a window, every size of the table below
+ *   count_driver single    one malloc, one free, or one loam_malloc_small a window, every size of
+ *                          the table below
  *   count_driver pairs     64 rounds of 16 malloc and 16 free of one size in a window
- *   count_driver sampled   a program that allocates, fills, reads and frees objects of mixed sizes: a window with guard
- *                          sampling off, and one each with one allocation in 5,000 and in 1,000 sampled
+ *   count_driver sampled   a program that allocates, fills, reads and frees objects of mixed sizes:
+ *                          a window with guard sampling off, and one each with one allocation in
+ *                          5,000 and in 1,000 sampled
  *
  * The calls go through volatile function pointers: no inlining, no built-in, no PLT jump counted.
  * It cannot say which path a call took: counts.py takes the cheapest of several windows as the

@@ -1,8 +1,8 @@
 /* ended_program.c: uses an object after its allocator has ended, been reset, trimmed or rewound, or
  * after the object was given back; ended_test.cc runs it under memory tools.
  *
- *     ended_program [few]      every form there is: {source x kind x how it ended x size x which of many objects}; few:
- *                              those over pages and heap, of two sizes
+ *     ended_program [few]      every form there is: {source x kind x how it ended x size x which of
+ *                              many objects}; few: those over pages and heap, of two sizes
  *
  * AddressSanitizer is asked whether it would report the use, and some forms are child processes,
  * which the tool ends. Valgrind counts its errors. Prints a line for each use that was not seen and

@@ -1,7 +1,8 @@
 // races_program.cc: memory goes from thread to thread through one allocator; ended_test.cc runs it
 // under ThreadSanitizer, with a library that was not compiled with it.
 //
-//     races_program KIND right|wrong      right: no thread uses another's object. wrong: two threads write to one.
+//     races_program KIND right|wrong      right: no thread uses another's object. wrong: two
+//                                         threads write to one.
 //
 // Prints "done". ThreadSanitizer must report a race for wrong, and none for right.
 #include <loam/blocks.h>

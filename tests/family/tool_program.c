@@ -1,10 +1,11 @@
 /* tool_program.c: makes one mistake with an object of one allocator, or none; tool_test.cc runs it
  * under memory tools.
  *
- *     tool_program guard|pool|handles|buffer|shared|blocks|threads|static|large|region|big|child|fifo|own|
- *                  remote|stack|frame|ring none|MISTAKE
+ *     tool_program guard|pool|handles|buffer|shared|blocks|threads|static|large|region|big|child|
+ *                  fifo|own|remote|stack|frame|ring none|MISTAKE
  *     tool_program heaps none
- *     MISTAKE: unset, past, before, freed, reset, ended; all of them, each behind a line with its name; foreign
+ *     MISTAKE: unset, past, before, freed, reset, ended; all of them, each behind a line with its
+ *              name; foreign
  *
  * Exits 0 after no mistake of its own; what a tool makes of the others is the tool's business.
  * Prints whether loam takes itself for watched. All but guard are not checked: a tool sees their

@@ -1,8 +1,10 @@
 /* family_fuzz.cc: bytes as a program of calls to an allocator of the family: fuzz_kind
  * (family_kind.cc) says which.
  *
- *   byte 0 even   a row of the contract suite (tests/contract): kind, source, checked or not; byte 1 chooses it
- *          odd    the kind's own program (tests/family/<kind>_program.h), with all that only that kind can do
+ *   byte 0 even   a row of the contract suite (tests/contract): kind, source, checked or not; byte
+ *                 1 chooses it
+ *          odd    the kind's own program (tests/family/<kind>_program.h), with all that only that
+ *                 kind can do
  *   the rest      the program's choices
  *
  * The oracles are those of the tests, which run the same programs by seeds.

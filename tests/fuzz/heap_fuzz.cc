@@ -1,8 +1,8 @@
 /* heap_fuzz.cc: bytes as a program of calls to the heap, by up to four threads, against the twin of
  * tests/model.
  *
- *   byte 0      whether there may be a worker, whose ticks are the program's own, and whether threads count as many,
- *               and share the common heap
+ *   byte 0      whether there may be a worker, whose ticks are the program's own, and whether
+ *               threads count as many, and share the common heap
  *   each step   what [operands]: see step
  *
  * One object list for all: whoever's turn it is frees what anybody has allocated. Threads pass a

@@ -1,7 +1,8 @@
 /* options_fuzz.cc: bytes as an environment and a program's string, read by lm_options_read, and as
  * calls after that.
  *
- *   entry \0 entry \0 ...     run.py gives libFuzzer the options' names and words, from src/api/options.def
+ *   entry \0 entry \0 ...     run.py gives libFuzzer the options' names and words, from
+ *                             src/api/options.def
  *   @name=value, ...          the program's string, the first that there is
  *   !name=value               loam_option_set
  *

@@ -1,10 +1,13 @@
 /* own_fuzz.cc: bytes as a program of calls to loam/malloc.h and loam/heap.h, by up to three
  * threads, against the twin.
  *
- *   objects of   malloc ─┐                          each list a user of tests/model/user.h, all with one twin;
- *                zalloc ─┤ the thread's own heap,   any thread frees what any has made, and threads pass a baton
+ *   objects of   malloc ─┐
+ *                zalloc ─┤ the thread's own heap,
  *                        │ or the one it has chosen
  *                heaps ──┴ up to three, that come and go; the last lies in an arena, and spills
+ *
+ * Each list of objects is a user of tests/model/user.h, all with one twin. Any thread frees what
+ * any thread has made, and the threads pass a baton.
  *
  * What heap_fuzz.cc leaves out: heaps that are made, chosen, limited, deleted and destroyed; growth
  * in place, zeroed growth, alignment at an offset, copies, arenas, sampled objects, a soft limit

@@ -1,7 +1,8 @@
 /* replay.cc: main of the replay programs: runs the files that it is given, and all files of
  * folders.
  *
- *     fuzz_heap_replay tests/fuzz/corpus/heap        each is named before it is run: the last one was it
+ *     fuzz_heap_replay tests/fuzz/corpus/heap        each is named before it is run: the last one
+ *                                                    was it
  */
 #include "fuzz.h"
 

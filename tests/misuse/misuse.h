@@ -10,9 +10,9 @@
  * A case first says by expect() which pointer and thread the mistake is about. It ends in one of
  * two ways, if the allocator lets it come so far:
  *
- *     survived(size)    after the damaged or freed block has been freed: does a fixed amount of ordinary
- *                       work, most of it with blocks of that size, and exits 42 ("survived"), or 43 as
- *                       soon as memory that is in use is handed out again
+ *     survived(size)    after the damaged or freed block has been freed: does a fixed amount of
+ *                       ordinary work, most of it with blocks of that size, and exits 42
+ *                       ("survived"), or 43 as soon as memory that is in use is handed out again
  *     judged(bad)       the case has looked itself whether the mistake had its bad effect: 42 or 0
  *
  * The programs know nothing of loam: they run on any malloc that is preloaded. Built without

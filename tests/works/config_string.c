@@ -8,7 +8,8 @@
  * an array that is followed as a pointer; mistakes in it that stop the program; a program without
  * the string that does not start.
  *
- *     config_string [library [hidden]]     library: to be preloaded; hidden: it cannot see the string
+ *     config_string [library [hidden]]     library: to be preloaded; hidden: it cannot see the
+ *                                          string
  *
  * The program starts itself and compares what the child says on standard error.
  */

@@ -2,12 +2,13 @@
  * coroutine_stack.c - a thread may wait in a system call on a stack that is not its own, below
  * which, above which, or behind which memory is missing.
  *
- *     [ guard | coroutine's stack | guard | thread's stack ]      one mapping, so that the order is certain
+ *     [ guard | coroutine's stack | guard | thread's stack ]   one mapping: the order is certain
  *
  *   guard      the coroutine waits; between its stack and the thread's lies a page without access
  *   hole       the same, and that page is not mapped
  *   alternate  a signal handler waits on an alternate stack in the coroutine's place
- *   vanishing  the thread waits on its own stack, while another thread unmaps and maps what is below
+ *   vanishing  the thread waits on its own stack, while another thread unmaps and maps what is
+ *              below
  *   heap       the coroutine's stack is a block of malloc
  *
  * Catches: a background thread that looks through a sleeping thread's stack, from its stack pointer

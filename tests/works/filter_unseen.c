@@ -3,8 +3,10 @@
  * on, and what it frees goes back to the system.
  *
  *   filter_unseen libc          by libc's syscall, as libseccomp does: kills for all but nine calls
- *   filter_unseen advice        the same, and it kills for madvise, by number and by what is advised
- *   filter_unseen instruction   by instruction: allows what glibc's malloc needs, prctl, and the clock
+ *   filter_unseen advice        the same, and it kills for madvise, by number and by what is
+ *                               advised
+ *   filter_unseen instruction   by instruction: allows what glibc's malloc needs, prctl, and the
+ *                               clock
  *   filter_unseen before        by libc's syscall, under a filter that was there from the start
  *   filter_unseen probe         questions whether the kernel has filters leave loam as it was
  *   filter_unseen amid          by libc's syscall, for all threads, at any moment of what others do

@@ -107,9 +107,9 @@ int main(void) {
         (unsigned long long)(threads_first + threads_more) * keys * rounds;
     CHECK(destructions == expected, "%llu destructor calls instead of %llu", destructions,
           expected);
-    CHECK(
-        end <= most,
-        "heaps made in destructors stay: %zu KiB are resident after %d threads, %zu KiB after %d more",
-        start / 1024, threads_first, end / 1024, threads_more);
+    CHECK(end <= most,
+          "heaps made in destructors stay: %zu KiB are resident after %d threads, "
+          "%zu KiB after %d more",
+          start / 1024, threads_first, end / 1024, threads_more);
     return 0;
 }

@@ -4,7 +4,8 @@
  *
  *   keys_taken joined     one thread after the other, on stacks that libc uses again
  *   keys_taken apart      each on a stack of its own, mapped for it: no control block is used twice
- *   keys_taken crowd      64 at a time, while 16 others live on; some free what others have allocated
+ *   keys_taken crowd      64 at a time, while 16 others live on; some free what others have
+ *                         allocated
  *   keys_taken fork       the same in the child of a fork of a thread
  *
  * Catches: an allocator that learns of a thread's end by a key alone, and loses a heap with each

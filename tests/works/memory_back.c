@@ -191,9 +191,9 @@ int main(int argc, char **argv) {
     CHECK(start <= very_first + start_allowance_mib * WORKS_MIB,
           "%zu KiB stay of a first round of %zu MiB", (start - very_first) / 1024,
           bytes / 32 / WORKS_MIB);
-    CHECK(
-        end_own <= start_own + allowed,
-        "%zu KiB more than at the start stay resident, allowed are 5%% (secure: and metadata): %zu KiB",
-        (end_own - start_own) / 1024, allowed / 1024);
+    CHECK(end_own <= start_own + allowed,
+          "%zu KiB more than at the start stay resident, allowed are 5%% (secure: and metadata): "
+          "%zu KiB",
+          (end_own - start_own) / 1024, allowed / 1024);
     return 0;
 }

@@ -79,9 +79,9 @@ int main(int argc, char **argv) {
     }
     for (int i = 0; i < 1024; i++) free(blocks[i]);
     size_t end = works_settled(works_rss_bytes, start + 4 * WORKS_MIB);
-    CHECK(
-        works_any_allocator() || end <= start + 4 * WORKS_MIB,
-        "a child of vfork freed memory, and the parent's 64 MiB stay: %zu KiB before, %zu KiB after",
-        start / 1024, end / 1024);
+    CHECK(works_any_allocator() || end <= start + 4 * WORKS_MIB,
+          "a child of vfork freed memory, and the parent's 64 MiB stay: %zu KiB before, "
+          "%zu KiB after",
+          start / 1024, end / 1024);
     return 0;
 }

@@ -1,8 +1,9 @@
-// node's share of the lab. The argument is the number of entries. V8 keeps JavaScript's objects in a heap
-// of its own; malloc serves what lies outside it: the bytes of every Buffer and typed array, zlib's and
-// the parsers' working memory, the compiler's zones, the tables of maps. So most of this is buffers of many
-// sizes that live for a while, packed and unpacked; strings, JSON and maps are there because no program
-// is without. zlib runs synchronously, so no thread pool takes part. Prints counts and sums.
+// node's share of the lab. The argument is the number of entries. V8 keeps JavaScript's objects in
+// a heap of its own; malloc serves what lies outside it: the bytes of every Buffer and typed array,
+// zlib's and the parsers' working memory, the compiler's zones, the tables of maps. So most of this
+// is buffers of many sizes that live for a while, packed and unpacked; strings, JSON and maps are
+// there because no program is without. zlib runs synchronously, so no thread pool takes part.
+// Prints counts and sums.
 "use strict";
 const zlib = require("node:zlib");
 const size = Number(process.argv[2]);

@@ -22,7 +22,7 @@ unsafe fn touch(object: *mut u8) {
     black_box(object);
 }
 
-// ---- bumpalo -------------------------------------------------------------------------------------
+// ---- bumpalo ------------------------------------------------------------------------------------
 
 #[inline(always)]
 fn bump(pool: &Bump, size: usize) {
@@ -88,7 +88,7 @@ pub extern "C" fn bumpalo_create_destroy(pools: u64) {
     }
 }
 
-// ---- typed-arena ---------------------------------------------------------------------------------
+// ---- typed-arena --------------------------------------------------------------------------------
 
 // Not initialised, or a big object would be written in full where the others write one word.
 type Object<const WORDS: usize> = MaybeUninit<[u64; WORDS]>;
