@@ -1,13 +1,15 @@
-/* biased.pml: the lock that its owner takes by a plain store (lm_biased_t in src/os/os.h, os/thread.c).
+/* biased.pml: the lock that its owner takes by a plain store (lm_biased_t in src/os/os.h,
+ * os/thread.c).
  *
- * The owner enters and leaves, writing while inside; the worker, twice, and a fork come as others, under
- * the registry's lock; one thread forbids the barrier meanwhile, or the system refuses it. Checked in
- * every order of steps: the owner is never inside together with another; who comes inside sees what the
- * last one wrote there; nobody waits for ever.
+ * The owner enters and leaves, writing while inside; the worker, twice, and a fork come as others,
+ * under the registry's lock; one thread forbids the barrier meanwhile, or the system refuses it.
+ * Checked in every order of steps: the owner is never inside together with another; who comes
+ * inside sees what the last one wrote there; nobody waits for ever.
  *
- * spin's memory is sequentially consistent, so the owner's plain stores go to two buffers first, `inside`
- * and `data`. Memory takes from them when it likes, in any order between the two, but a release store of
- * `inside` not before the data written earlier. The barrier empties both; so does the owner's exchange.
+ * spin's memory is sequentially consistent, so the owner's plain stores go to two buffers first,
+ * `inside` and `data`. Memory takes from them when it likes, in any order between the two, but a
+ * release store of `inside` not before the data written earlier. The barrier empties both; so does
+ * the owner's exchange.
  *
  *   here              in src
  *   enter, contended  lm_biased_enter (os/os.h), lm_biased_enter_contended (os/thread.c)
@@ -16,17 +18,19 @@
  *   Visit             visit_each (heap/idle.c): passes by where the owner is inside
  *   Stop              before_fork (heap/fork.c): waits for the owner, lm_biased_wait
  *   Forbid            lm_biased_forbid
- *   barrier           membarrier, or that the system refuses it and 4 ms pass: then what was stored before
- *                     has reached memory. No architecture promises that, all do it a thousand times faster.
+ *   barrier           membarrier, or that the system refuses it and 4 ms pass: then what was stored
+ *                     before has reached memory. No architecture promises that, all do it a
+ *                     thousand times faster.
  *
- * Left out: loads that come early (on either side of a barrier the processor has them in order, and an
- * acquire load is not passed by what follows), several locks at once, the forking thread's own way
- * through, and the time before the start, when owners are fenced and others do not exist.
+ * Left out: loads that come early (on either side of a barrier the processor has them in order, and
+ * an acquire load is not passed by what follows), several locks at once, the forking thread's own
+ * way through, and the time before the start, when owners are fenced and others do not exist.
  *
  * mutation NO_BARRIER, by breadth: others look without a barrier
  * mutation BARRIER_FIRST, by breadth: the barrier comes before others ask
  * mutation TRUST_REFUSED, by breadth: nobody waits where the system refuses the barrier
- * mutation FENCED_FIRST, by breadth: the owner looks whether there are barriers before it says that it is inside
+ * mutation FENCED_FIRST, by breadth: the owner looks whether there are barriers before it says that
+ *          it is inside
  * mutation FORBID_SILENT, by breadth: barriers end without a last one
  * mutation LEAVE_RELAXED: leaving may be seen before what was written inside
  * mutation ENTER_ONCE: an owner who waited does not look again whether somebody asks
@@ -40,7 +44,8 @@
 bit inside, fenced, works = 1, registry;
 byte asked, data;
 
-/* The owner's buffers: stores of `inside`, each with how many of `data` come before it; stores of `data`. */
+/* The owner's buffers: stores of `inside`, each with how many of `data` come before it; stores of
+ * `data`. */
 bit store[ROOM];
 byte after[ROOM], write[ROOM];
 byte stores, writes, written, issued;

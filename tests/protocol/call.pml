@@ -7,8 +7,8 @@
  * is left; there is one worker at a time; and no thread waits for one that lingers.
  *
  *   here      in src/span/worker.c
- *   leave     what a caller does before lm_purge_poke(true): it ends in an exchange or in a lock that is
- *             given, so that the steps are seen in this order
+ *   leave     what a caller does before lm_purge_poke(true): it ends in an exchange or in a lock
+ *             that is given, so that the steps are seen in this order
  *   call      lm_purge_poke: lm_space.called, is_on
  *   start     start, last_has_left
  *   Worker    work: called = false, collect, the end of a tick

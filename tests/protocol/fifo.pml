@@ -1,20 +1,23 @@
-/* fifo.pml: objects of a FIFO that other threads free, and a destroyed FIFO that the last of them ends
- * (src/family/fifo_remote.c).
+/* fifo.pml: objects of a FIFO that other threads free, and a destroyed FIFO that the last of them
+ * ends (src/family/fifo_remote.c).
  *
- * Two pages with two objects each, an owner that frees one itself and then destroys the FIFO, two threads that
- * free the others. Checked in every order of steps: no page and no FIFO is touched after its end, one thread at a
- * time does an owner's work, each object is counted once, and in the end all is gone, so that no notice gets lost.
+ * Two pages with two objects each, an owner that frees one itself and then destroys the FIFO, two
+ * threads that free the others. Checked in every order of steps: no page and no FIFO is touched
+ * after its end, one thread at a time does an owner's work, each object is counted once, and in the
+ * end all is gone, so that no notice gets lost.
  *
  *   here             in src/family/fifo_remote.c
- *   free_remote      loam_fifo_free_remote_at: counts in the page, and pushes it iff it counted from 0
+ *   free_remote      loam_fifo_free_remote_at: counts in the page, and pushes it iff it counted
+ *                    from 0
  *   push             push: the notice, or the owner's work iff LEFT is there
  *   take             take, with lm_fifo_less and lm_fifo_emptied (fifo_page.c)
  *   take_all         take_all
  *   leave            lm_fifo_leave
- *   Owner's free     the inline loam_fifo_free_at before, free_remote after destroy (loam_fifo_free_slow)
+ *   Owner's free     the inline loam_fifo_free_at before, free_remote after destroy
+ *                    (loam_fifo_free_slow)
  *
- * Left out: allocations, the current page (destroy makes it one of the others), checked FIFOs, whose notices are
- * objects: the same list, with a count of one.
+ * Left out: allocations, the current page (destroy makes it one of the others), checked FIFOs,
+ * whose notices are objects: the same list, with a count of one.
  *
  * mutation PUSH_ALWAYS: a thread pushes the page whatever the count was
  * mutation PUSH_FIRST: a thread pushes the page before it counts

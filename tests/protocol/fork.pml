@@ -1,9 +1,10 @@
-/* fork.pml: a fork that holds the heap's locks, and threads that get past it (src/os/fork.c, src/os/thread.c).
+/* fork.pml: a fork that holds the heap's locks, and threads that get past it (src/os/fork.c,
+ * src/os/thread.c).
  *
  * One thread forks twice. Two threads allocate, one of them under a lock that libc's fork takes
  * after the fork handlers, as stdio does; it is interrupted by a signal handler that forks. Checked
- * in every order of steps: no thread waits for ever; no two are in the heap at a time; the child of a
- * fork finds the heap whole, or finds in the lock that another thread was inside.
+ * in every order of steps: no thread waits for ever; no two are in the heap at a time; the child of
+ * a fork finds the heap whole, or finds in the lock that another thread was inside.
  *
  *   here             in src
  *   heap             an lm_lock_t or lm_biased_t of the heap; all of them are one here

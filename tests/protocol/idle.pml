@@ -1,33 +1,37 @@
 /* idle.pml: what the worker does with the page of a thread while that thread runs, or sleeps
  * (src/heap/idle.c).
  *
- * One heap, its owner, a thread that frees the owner's blocks, the worker; one page of two blocks. The
- * fast paths, which take no lock, are modelled load by load and store by store. Checked in every order
- * of steps: the page is released only when nobody is inside it, about to be told of, or holding a
- * block; a list never changes under who pops it; others' blocks are sent home for nobody who is listing
- * them; and once the owner sleeps for ever without a block of the page, the page is released, also
- * where it freed on its fast path between two sleeps, with its heap parked all the while.
+ * One heap, its owner, a thread that frees the owner's blocks, the worker; one page of two blocks.
+ * The fast paths, which take no lock, are modelled load by load and store by store. Checked in
+ * every order of steps: the page is released only when nobody is inside it, about to be told of, or
+ * holding a block; a list never changes under who pops it; others' blocks are sent home for nobody
+ * who is listing them; and once the owner sleeps for ever without a block of the page, the page is
+ * released, also where it freed on its fast path between two sleeps, with its heap parked all the
+ * while.
  *
  *   here             in src/heap
- *   fast_malloc      lm_block_pop (heap.h): load lm_heap_self, load head[c], load the link, store head[c]
+ *   fast_malloc      lm_block_pop (heap.h): load lm_heap_self, load head[c], load the link, store
+ *                    head[c]
  *   slow_malloc      lm_block_take, from_other_page, refill, list_of, look_behind (refill.c)
  *   fast_free        lm_block_free (heap.h): link, page->free, count down
  *   event            lm_page_event (page.c)
  *   heap_get         lm_heap_get, unpark (thread.c)
  *   drain_some       lm_remote_drain_some (remote.c): heap->coming holds what was on the stack
- *   listed           what the owner holds of others' pages (remote.c), as one word; transfer.pml has the lists
- *   Other            lm_remote_push, notify (remote.c); the worker, when it sends home what another sleeper
- *                    or the transfer cache had of this page, does the same
+ *   listed           what the owner holds of others' pages (remote.c), as one word; transfer.pml
+ *                    has the lists
+ *   Other            lm_remote_push, notify (remote.c); the worker, when it sends home what another
+ *                    sleeper or the transfer cache had of this page, does the same
  *   collect_page, sweep, park, trim, Worker    the same names in idle.c and page.c; lm_idle_collect
  *   in_call          what lm_os_thread_sleeps reads in /proc
- *   take_lock        lm_biased_enter and lm_biased_leave (os/os.h), as one step: biased.pml is for what
- *   ask, let         is within it. The worker does not wait for an owner who is inside: it passes by
+ *   take_lock        lm_biased_enter and lm_biased_leave (os/os.h), as one step: biased.pml is for
+ *   ask, let         what is within it. The worker does not wait for an owner who is inside: it
+ *                    passes by
  *
- * `slow` here is a bit: slow paths taken since the worker noted how far the owner was. It is read without
- * the lock, to choose. Left out: signal handlers, which may
- * sleep in the middle of malloc (the test of the stack in os/linux_thread.c is for them), the end of the
- * thread and of its heap (orphan.pml), a second page and a second class, other pages that malloc would
- * take when this one is exhausted, others' blocks among them.
+ * `slow` here is a bit: slow paths taken since the worker noted how far the owner was. It is read
+ * without the lock, to choose. Left out: signal handlers, which may
+ * sleep in the middle of malloc (the test of the stack in os/linux_thread.c is for them), the end
+ * of the thread and of its heap (orphan.pml), a second page and a second class, other pages that
+ * malloc would take when this one is exhausted, others' blocks among them.
  *
  * mutation NO_OWNER_CHECK: an event believes that the page is still the heap's
  * mutation OVERWRITE_HEAD: the slow half of malloc reads lm_heap_self again, and trusts that the

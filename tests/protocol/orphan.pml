@@ -1,10 +1,10 @@
 /* orphan.pml: a page whose thread ends, and who gets it (src/heap/orphan.c, thread.c).
  *
- * Two threads with heaps, which may end; the first one's heap may then be the next thread's; a third thread
- * without a heap; one page of four blocks, owned by the first thread, of which one is free and each thread
- * has one in use. Checked in every order of steps: the page has one owner or is an orphan; only the owner
- * frees without a lock; nobody touches it after its release; it is on one stack at most, that of the
- * heap that has it; all its blocks come back, and it is released.
+ * Two threads with heaps, which may end; the first one's heap may then be the next thread's; a
+ * third thread without a heap; one page of four blocks, owned by the first thread, of which one is
+ * free and each thread has one in use. Checked in every order of steps: the page has one owner or
+ * is an orphan; only the owner frees without a lock; nobody touches it after its release; it is on
+ * one stack at most, that of the heap that has it; all its blocks come back, and it is released.
  *
  *   here             in src/heap
  *   push             lm_remote_push, notify (remote.c)
@@ -19,13 +19,15 @@
  *   orphan_add, orphan_adopt, orphan_free    the same in orphan.c
  *
  * The word `remote` is a count and two flags that change together; chains are counted, not linked
- * (remote.pml has the links). Left out: the worker in a living thread's heap, and page->bias (idle.pml);
- * fork; what happens to other pages. A thread mallocs once while it lives, which bounds the search.
+ * (remote.pml has the links). Left out: the worker in a living thread's heap, and page->bias
+ * (idle.pml); fork; what happens to other pages. A thread mallocs once while it lives, which bounds
+ * the search.
  *
  * mutation ADD_WITHOUT_COMPARE: a page becomes an orphan although somebody has pushed meanwhile
  * mutation HEAP_AFTER_WORD: the new owner takes the mark away before it has written page->heap
  * mutation ADOPT_WITHOUT_LOCK: who frees a block of an orphan does not look again under the lock
- * mutation UNKEEP_WITHOUT_LOCK: the worker takes a kept page back while the next thread takes it over
+ * mutation UNKEEP_WITHOUT_LOCK: the worker takes a kept page back while the next thread takes it
+ *          over
  * mutation KEEP_OWNER: an orphan's owner word still names the thread that has gone
  */
 #define CAPACITY 4
@@ -216,7 +218,11 @@ inline drain(h) {
     if
     :: notified[h] ->
        notified[h] = 0;
-       atomic { touch(); assert(heap_of == h && !orphan && queued); n = count; count = 0; queued = 0 };
+       atomic {
+           touch();
+           assert(heap_of == h && !orphan && queued);
+           n = count; count = 0; queued = 0
+       };
        put(n);
        if
        :: place == PARTIAL && live == 0 -> release(h)
@@ -369,7 +375,8 @@ inline malloc(h) {
 
 proctype Thread(byte h; byte lives) {
     byte held = 1, n, to;
-    bit alive = 1, listed, q, o, ok, emptied, may_malloc = 1, may_keep = (h == 1); /* one is enough, and bounds the search */
+    bit alive = 1, listed, q, o, ok, emptied, may_malloc = 1;
+    bit may_keep = (h == 1); /* one is enough, and bounds the search */
     do
     :: released && held == 0 && !listed -> break
     :: held > 0 && alive -> thread_free(h)

@@ -1,20 +1,22 @@
 /* remote.pml: blocks that two threads free on pages of a third (src/heap/remote.c).
  *
  * Two pages, one owner, two pushers. Checked in every order of steps: no page is touched after its
- * release, a released page has each of its blocks exactly once on its list, and both pages are released
- * in the end, so that no block and no notice gets lost.
+ * release, a released page has each of its blocks exactly once on its list, and both pages are
+ * released in the end, so that no block and no notice gets lost.
  *
  *   here             in src/heap
  *   push             lm_remote_push (remote.c): links the chain, compare-and-swap on page->remote
  *   notify           notify (remote.c): page->notified, compare-and-swap on heap->notified
  *   drain_some       lm_remote_drain_some (remote.c), of an active heap, pages in `partial`;
  *                    lm_remote_drain does the same until nothing is left
- *   take             lm_remote_take (remote.c) as lm_page_trim and look_at (refill.c) use it: the flag stays
+ *   take             lm_remote_take (remote.c) as lm_page_trim and look_at (refill.c) use it: the
+ *                    flag stays
  *   Owner's free     lm_block_free (heap.h) with lm_page_event (page.c)
  *   release          lm_page_release (page.c)
  *
- * Left out: orphans (orphan.pml), the worker and page->bias (idle.pml), how blocks come to be a chain
- * (transfer.pml has the lists that are sorted into chains). Nothing is allocated again, a page is in no list but `partial`, `pending` does not exist.
+ * Left out: orphans (orphan.pml), the worker and page->bias (idle.pml), how blocks come to be a
+ * chain (transfer.pml has the lists that are sorted into chains). Nothing is allocated again, a
+ * page is in no list but `partial`, `pending` does not exist.
  *
  * mutation RELEASE_QUEUED: a page is released although a pusher is about to tell its heap of it
  * mutation LINK_AFTER_FLAG: the drain reads page->notified after it has cleared the flag

@@ -1,33 +1,39 @@
-/* transfer.pml: blocks of one thread's page that another frees: its list, the transfer cache, what malloc hands
- * out of it, and what the worker sends home (src/heap/remote.c, transfer.c, idle.c, refill.c).
+/* transfer.pml: blocks of one thread's page that another frees: its list, the transfer cache, what
+ * malloc hands out of it, and what the worker sends home (src/heap/remote.c, transfer.c, idle.c,
+ * refill.c).
  *
- * Thread 0 owns the page, thread 1 frees its blocks, and both allocate; the worker; somebody who forks. Checked in every order of steps: a list never changes under who pops it or puts a
- * block on it; no block is in two places; calloc never takes a used block for zero; whenever somebody forks,
- * each block can be found but one that a thread is just freeing; and once both threads sleep for ever, every
- * block that the program has freed is home.
+ * Thread 0 owns the page, thread 1 frees its blocks, and both allocate; the worker; somebody who
+ * forks. Checked in every order of steps: a list never changes under who pops it or puts a block on
+ * it; no block is in two places; calloc never takes a used block for zero; whenever somebody forks,
+ * each block can be found but one that a thread is just freeing; and once both threads sleep for
+ * ever, every block that the program has freed is home.
  *
  *   here             in src/heap
- *   malloc           lm_block_pop (heap.h): load lm_heap_self, load head[c], load the link, store head[c]
+ *   malloc           lm_block_pop (heap.h): load lm_heap_self, load head[c], load the link, store
+ *                    head[c]
  *   refill           lm_block_take, from_other_page, refill, of_others (refill.c), lm_foreign_take
  *   use              what malloc's caller does; thread 0 is calloc: cleared (resize.c)
  *   enlist           lm_block_free_slow, enlist (remote.c): room, link, foreign->first
  *   hand_over        the same in remote.c, with lm_foreign_unlist and lm_transfer_put
  *   take_list        lm_foreign_take, lm_transfer_take
- *   send             lm_foreign_send (remote.c): at home is where page->remote has it; remote.pml goes on from there
+ *   send             lm_foreign_send (remote.c): at home is where page->remote has it; remote.pml
+ *                    goes on from there
  *   send_unwanted    lm_transfer_empty, send_home (transfer.c)
  *   park             the same in idle.c, with lm_foreign_return_sleeper (remote.c)
  *   heap_get         lm_heap_get, unpark (thread.c)
  *   Forker           what is there once before_fork (fork.c) has all locks
  *   in_call          what lm_os_thread_sleeps reads in /proc
- *   asked            lm_biased_ask and lm_biased_let (os/os.h); what an owner does inside is one step, biased.pml
- *                    is for how it gets there. The transfer cache's lock as well
+ *   asked            lm_biased_ask and lm_biased_let (os/os.h); what an owner does inside is one
+ *                    step, biased.pml is for how it gets there. The transfer cache's lock as well
  *
- * Room is granted once, for FULL blocks; `few` are not spared. Left out: what else malloc finds, and thread 1's
- * own pages; ends of threads (orphan.pml has their last list); several classes; that a thread's own frees are
- * counted (idle.pml); the worker's end, after a last round that takes all.
+ * Room is granted once, for FULL blocks; `few` are not spared. Left out: what else malloc finds,
+ * and thread 1's own pages; ends of threads (orphan.pml has their last list); several classes; that
+ * a thread's own frees are counted (idle.pml); the worker's end, after a last round that takes all.
  *
- * mutation UNLIST_EARLY, by breadth: a full list is taken from its heap before the lock of its next place is
- * mutation SEND_UNREGISTERED, by breadth: the worker sends lists home without the registry's lock, which a fork takes
+ * mutation UNLIST_EARLY, by breadth: a full list is taken from its heap before the lock of its next
+ *          place is
+ * mutation SEND_UNREGISTERED, by breadth: the worker sends lists home without the registry's lock,
+ *          which a fork takes
  * mutation PARK_AWAKE: parking does not ask whether the thread sleeps
  * mutation ASK_BEFORE_HIDING: parking asks only before it has hidden the heap from the thread
  * mutation KEEP_HEAD: parking leaves what malloc was to hand out of others' blocks

@@ -2,23 +2,23 @@
  *
  * Two threads free, one of them twice. One takes new memory, and purges a span itself before. One
  * wants no worker for a while. Workers come and go.
- * Checked in every order of steps: there are never two workers, there is none while a pause lasts, and
- * when all threads are done, no dirty memory above the threshold is left without a worker.
+ * Checked in every order of steps: there are never two workers, there is none while a pause lasts,
+ * and when all threads are done, no dirty memory above the threshold is left without a worker.
  *
  *   here             in src
  *   give             lm_span_give (span/arena.c): more is dirty, under the lock
- *   take             take_once (span/arena.c): takes a dirty span out of the lists, purges it without
- *                    the lock, and puts back what the system has refused
+ *   take             take_once (span/arena.c): takes a dirty span out of the lists, purges it
+ *                    without the lock, and puts back what the system has refused
  *   poke, start      lm_purge_poke, start (span/worker.c)
  *   starting         lm_space.starting; signals are blocked while it is held
  *   Worker           work, lm_worker_leave (span/worker.c); the kernel clears worker.tid last
  *   pause, resume    lm_purge_pause, lm_purge_resume (span/worker.c), neither under the lock
  *
- * What happens under the lock is one step, except for the worker's look, of which threads that look without
- * the lock may see a part. Left out: the purge delay (a tick purges everything or nothing), what the worker
- * does for sleeping threads (idle.pml) and that it lingers for them, two pauses at once, a pause that gives
- * up its wait because its thread holds a lock that the worker waits for, systems that refuse threads or
- * purges, and copies of the process (tests/works/children.c).
+ * What happens under the lock is one step, except for the worker's look, of which threads that look
+ * without the lock may see a part. Left out: the purge delay (a tick purges everything or nothing),
+ * what the worker does for sleeping threads (idle.pml) and that it lingers for them, two pauses at
+ * once, a pause that gives up its wait because its thread holds a lock that the worker waits for,
+ * systems that refuse threads or purges, and copies of the process (tests/works/children.c).
  *
  * mutation TAKE_SILENT: a thread that has purged does not ask whether a worker is wanted
  * mutation NO_JOIN: a worker is started although the last one is still leaving
@@ -187,7 +187,8 @@ init {
         run Taking();
         run Alone(1)
     }
-    /* All threads are done: a worker may be there, and then it will purge; or there is little to do. */
+    /* All threads are done: a worker may be there, and then it will purge; or there is little to
+     * do. */
     busy == 0 && workers == 0;
     assert(dirty < THRESHOLD)
 }
