@@ -12,6 +12,7 @@ bench/results/ and compares: a figure changed by hand, or a workload not listed,
 import re
 import shutil
 import tempfile
+import textwrap
 from pathlib import Path
 
 from lab import (
@@ -86,7 +87,29 @@ def render(environment, template, values):
     plain = environment.overlay(autoescape=False, trim_blocks=True, lstrip_blocks=True)
     plain.filters["cell"] = lambda text: str(text).replace("|", "\\|").replace("\n", " ")
     text = plain.get_template(template).render(values)
-    return re.sub(r"\n{3,}", "\n\n", text)
+    return filled(re.sub(r"\n{3,}", "\n\n", text))
+
+
+def filled(text, columns=100):
+    """Paragraphs and items of lists filled; tables, headings, pictures and tags stay as they are."""
+    out, paragraph = [], []
+    for line in [*text.split("\n"), ""]:
+        is_item = line.startswith("- ")
+        if line and not is_item and not line.startswith(("|", "#", "!", "<")):
+            paragraph.append(line)
+            continue
+        for words, later in ((" ".join(paragraph), ""), (line if is_item else "", "  ")):
+            out += textwrap.wrap(
+                words,
+                columns,
+                subsequent_indent=later,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        paragraph = []
+        if not is_item:
+            out.append(line)
+    return "\n".join(out[:-1])
 
 
 # ---- what the templates show --------------------------------------------------------------------
