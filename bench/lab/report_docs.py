@@ -91,7 +91,7 @@ def render(environment, template, values):
 
 
 def filled(text, columns=100):
-    """Paragraphs and items of lists filled; tables, headings, pictures and tags stay as they are."""
+    """Paragraphs and items of lists filled; tables, headings, pictures and tags stay as is."""
     out, paragraph = [], []
     for line in [*text.split("\n"), ""]:
         is_item = line.startswith("- ")

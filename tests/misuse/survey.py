@@ -42,19 +42,22 @@ HARDENED = (
 )  # fmt: skip
 FAST = ("mimalloc", "mimalloc2", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc", "tbbmalloc")
 NAMES = (*BUILDS, *HARDENED, "glibc-check", "glibc", *FAST)
+INTRODUCTION = (
+    "This page says which mistakes each allocator stops. `tests/misuse/survey.py` writes it; do "
+    "not edit it by hand. A mistake counts as stopped if in every run the process dies, at the "
+    "latest when the damaged or freed block is freed or its address is handed out again, or if the "
+    "case sees that no harm came of it ([judge.py](../tests/misuse/judge.py)). The cases are "
+    "functions of a few lines in [tests/misuse](../tests/misuse)."
+)
 NOTES = (
     "*In a mean run* counts mistakes that are stopped only sometimes, by their share. Allocators "
-    "that",
-    "place blocks at random have more of them. *Late crashes* are among the stopped mistakes: a "
-    "fault in the",
-    "ordinary work afterwards ends the process, without a line. A mistake counts as not stopped, "
-    "too, if",
-    "the allocator does not notice it or quietly corrects it, as mimalloc's secure build does with "
-    "most",
-    "double frees: the program goes on, and nobody learns of its mistake. A mistake that no "
-    "allocator",
-    "stops need not be an attack, and one that is stopped here may get through in another form.",
-    "Allocators that check nothing stop some mistakes by their layout.",
+    "that place blocks at random have more of them. *Late crashes* are among the stopped mistakes: "
+    "a fault in the ordinary work afterwards ends the process, without a line. A mistake counts as "
+    "not stopped, too, if the allocator does not notice it or quietly corrects it, as mimalloc's "
+    "secure build does with most double frees: the program goes on, and nobody learns of its "
+    "mistake. A mistake that no allocator stops need not be an attack, and one that is stopped "
+    "here may get through in another form. Allocators that check nothing stop some mistakes by "
+    "their layout."
 )
 DRAWN = "## Mistakes drawn at random"  # the page's last section, which generate.py writes
 # the section before it, which tests/contract/rates.py writes
@@ -209,6 +212,10 @@ def by_chance(results):
                 yield name, each.case, sum(run.good for run in each.runs), len(each.runs)
 
 
+def filled(text):
+    return textwrap.wrap(text, 100, break_long_words=False, break_on_hyphens=False)
+
+
 def page(cases, results, found, absent, options, command):
     """The table as Markdown: families, versions, every case."""
     rows, totals = rows_of(cases, results)
@@ -216,19 +223,11 @@ def page(cases, results, found, absent, options, command):
     line = (
         f"{len(cases)} mistakes, each made {options.runs} times on each allocator, a process each"
     )
+    today = datetime.date.today()
     text = [
         "# Mistakes, and who stops them", "",
-        "This page says which mistakes each allocator stops. `tests/misuse/survey.py` writes it; "
-        "do not edit",
-        "it by hand. A mistake counts as stopped if in every run the process dies, at the latest "
-        "when the",
-        "damaged or freed block is freed or its address is handed out again, or if the case sees "
-        "that no harm",
-        "came of it ([judge.py](../tests/misuse/judge.py)). The cases are functions of a few lines "
-        "in",
-        "[tests/misuse](../tests/misuse).", "",
-        f"{datetime.date.today()}, Linux {platform.release().split('-')[0]}, {platform.machine()}; "
-        f"{line}.", "",
+        *filled(INTRODUCTION), "",
+        *filled(f"{today}, Linux {platform.release().split('-')[0]}, {platform.machine()}; {line}."), "",
         "```sh", command, "```", "",
         "| | of | " + " | ".join(names) + " |",
         "|---|---|" + "---|" * len(names),
@@ -237,7 +236,7 @@ def page(cases, results, found, absent, options, command):
         strong = "**" if name == totals[0][0] else ""
         figures = " | ".join(f"{strong}{each}{strong}" for each in stopped)
         text.append(f"| {strong}{name}{strong} | {count} | {figures} |")
-    text += ["", *NOTES, "", "## Versions", "", "| name | version | from |", "|---|---|---|"]
+    text += ["", *filled(NOTES), "", "## Versions", "", "| name | version | from |", "|---|---|---|"]
     for one in found:
         origin = one.origin.split(", sha256")[0] or f"package {one.package}"
         text.append(f"| {one.name} | {one.version() or '?'} | {origin} |")
