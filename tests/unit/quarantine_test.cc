@@ -1,5 +1,5 @@
-/* quarantine_test.cc: freed blocks of the secure build wait, in random order, and come back to
- * malloc from there. */
+/* quarantine_test.cc: freed blocks of the secure build wait in quarantine, and come back to malloc
+ * in random order. */
 #include "heap_unit.h"
 #include "loam/options.h"
 
