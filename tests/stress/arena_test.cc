@@ -1,9 +1,9 @@
-/* arena_test.cc: threads in one arena over memory of the user: heaps of their own, frees of each
- * other's, resizes; and arenas that come and go beside it, while others ask whose their pointers
- * are.
+/* arena_test.cc: threads in one arena over memory of the program: they have heaps of their own,
+ * free one another's objects, and resize objects. Beside it, arenas come and go while other threads
+ * ask which arena a pointer belongs to.
  *
- * Every block is stamped, and the stamp checked before it is freed, so that a block that is handed
- * out twice, or that lies in another arena's map, shows.
+ * Every block is stamped, and the stamp is checked before the block is freed. So it shows if a
+ * block is handed out twice, or lies in another arena's map.
  */
 #include "short_delay.h"
 #include "stress.h"

@@ -1,8 +1,8 @@
-// fifo_test.cc: one thread allocates from a FIFO, others free: messages that travel, a FIFO that is
-// destroyed while they do, and many such FIFOs one after the other.
+// fifo_test.cc: one thread allocates from a FIFO and other threads free: messages that travel, a
+// FIFO that is destroyed while messages travel, and many FIFOs one after the other.
 //
-// Blocks go through lanes, which order nothing backwards (stress.h): when memory that another
-// thread has freed comes back, zeroed, its order has to come from the FIFO alone.
+// Blocks go through lanes, which order nothing backwards (stress.h). So when memory that another
+// thread has freed comes back, zeroed, only the FIFO can have ordered the two uses.
 #include "stress.h"
 
 #include "loam/fifo.h"

@@ -1,5 +1,6 @@
-/* handlers_test.cc: handlers are set and taken away while other threads report: each call is one of
- * the pairs that were set, and nobody waits for anybody. ThreadSanitizer watches. */
+/* handlers_test.cc: a thread registers and removes handlers while other threads report. Each call
+ * is made with one of the registered pairs of function and argument, and no thread waits for
+ * another. ThreadSanitizer checks the order of accesses. */
 #include "stress.h"
 
 #include <loam/handlers.h>

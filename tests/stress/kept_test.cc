@@ -1,8 +1,9 @@
-/* kept_test.cc: threads come and go all the time, and find what the last one left.
+/* kept_test.cc: threads come and go all the time, and use the pages that the last thread left.
  *
- * Covers: blocks that outlive their thread and are freed while its heap waits for the next, while
- * that one takes it over, and while the worker, which comes every 10 ms here, takes it back; heaps
- * that wait in vain; the end of a thread beside another thread's collection of all heaps.
+ * Covers: blocks that outlive their thread, and are freed while its heap waits for the next thread,
+ * while that thread takes the heap over, and while the worker, which comes every 10 ms here, takes
+ * the pages; heaps that no thread takes over; the end of a thread during another thread's
+ * collection of all heaps.
  */
 #include "short_delay.h"
 #include "stress.h"

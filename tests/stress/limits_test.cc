@@ -1,6 +1,6 @@
-/* limits_test.cc: threads at the process's limits, with a deferred free and a handler that free
- * what others allocate, while limits change: nobody gets more than there is, waits for ever, or is
- * told inside of itself. */
+/* limits_test.cc: threads at the limits of the process, with a deferred free and a handler that
+ * free objects of other threads, while the limits change. No thread gets more memory than the limit
+ * allows, waits without end, or has its handler called from within that handler. */
 #include "stress.h"
 
 extern "C" {

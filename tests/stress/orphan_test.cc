@@ -1,9 +1,10 @@
-/* orphan_test.cc: threads end and leave blocks behind; pages without an owner are freed into,
- * claimed and used again by others.
+/* orphan_test.cc: threads end and leave blocks behind; other threads free blocks of the orphaned
+ * pages, adopt the pages and use them again.
  *
- * Covers: frees into a page while its owner is ending, claiming while another thread frees into the
- * same page, chains of inheritance, and that memory does not grow with the number of threads that
- * ever lived (100,000 of them, the resident size after the first thousand being the measure).
+ * Covers: frees into a page while its owner ends; adoption while another thread frees into the
+ * page; pages that are orphaned again and again; and memory that does not grow with the number of
+ * ended threads: 100,000 threads run, and the resident size is compared with that after the first
+ * thousand.
  */
 #include "effort.h"
 #include "stress.h"

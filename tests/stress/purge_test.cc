@@ -1,9 +1,9 @@
-/* purge_test.cc: memory is given back to the system while everyone is busy.
+/* purge_test.cc: memory goes back to the system while all threads are busy.
  *
- * Large spans come and go, small pages fill and empty, objects grow by realloc, with a purge delay
- * of a few milliseconds so that purging happens all the time, next to allocation from the same
- * spans. Whatever is handed out must be intact, and calloc zero, whether or not it was purged in
- * between.
+ * Large spans come and go, small pages fill and empty, and objects grow by realloc. The purge delay
+ * is a few milliseconds, so that purging happens all the time, next to allocation from the same
+ * spans. Each block must keep its contents, and each block of calloc must be zero, whether or not
+ * its memory was purged before.
  */
 #include "short_delay.h"
 #include "stress.h"

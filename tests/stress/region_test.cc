@@ -1,8 +1,8 @@
-/* region_test.cc: regions of many threads over one source: each its own, scratch pairs, and what
- * ends with its thread.
+/* region_test.cc: regions of many threads over one source: a region for each thread, pairs of
+ * scratch regions, and regions that end with their thread.
  *
- * Regions are for one thread at a time; what they share is the source, and the pages that wait for
- * the next. A region that one thread filled may be read and ended by another.
+ * A region is for one thread at a time. Regions share the source, and the pages that wait for the
+ * next region. Another thread may read and end a region that one thread has filled.
  */
 #include "stress.h"
 

@@ -1,9 +1,9 @@
-/* remote_free_test.cc: blocks are freed by threads that did not allocate them.
+/* remote_free_test.cc: threads free blocks that they did not allocate.
  *
- * One producer and one consumer, many of each, chains freed at once (which fills the lists that
- * carry remote frees), ping-pong of the same few blocks, and realloc by the receiver. Every block
- * is stamped, and the stamp checked before it is freed: memory handed out twice shows as a changed
- * stamp, a missing ordering as a race under ThreadSanitizer.
+ * Covers: one producer and one consumer; many of each; chains that are freed at once, which fills
+ * the lists of remote frees; the same few blocks going back and forth; realloc by the receiver.
+ * Every block is stamped, and the stamp is checked before the block is freed. Memory that is handed
+ * out twice shows as a changed stamp, a missing ordering as a race under ThreadSanitizer.
  */
 #include "stress.h"
 

@@ -1,8 +1,8 @@
-/* sampling_test.cc: many threads whose allocations are sampled, freed by others, while the rate
- * changes, numbers are asked for, threads end, and the process forks.
+/* sampling_test.cc: many threads allocate sampled objects and free one another's, while the rate
+ * changes, numbers are read, threads end, and the process forks.
  *
- * Blocks are stamped: a slot that two own shows as a changed stamp; a slot that is lost, in the
- * last count.
+ * Blocks are stamped: a slot with two owners shows as a changed stamp, and a lost slot in the last
+ * count.
  */
 #include "stress.h"
 

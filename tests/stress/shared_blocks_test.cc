@@ -1,5 +1,5 @@
 /* shared_blocks_test.cc: blocks with a cache for each thread: blocks that travel, threads that end,
- * instances that end before their threads, trim and usage beside it all, fork.
+ * instances that end before their threads, trim and usage beside all of these, and fork.
  */
 #include "stress.h"
 

@@ -1,8 +1,8 @@
-/* shared_pool_test.cc: one pool, many threads: blocks that travel, threads that end, pools that end
- * before them, forks.
+/* shared_pool_test.cc: one pool and many threads: blocks that travel, threads that end, pools that
+ * end before their threads, forks.
  *
- * Blocks go through lanes, which order nothing backwards (stress.h): when memory that another
- * thread has freed comes back, its order has to come from the pool's own lock.
+ * Blocks go through lanes, which order nothing backwards (stress.h). So when memory that another
+ * thread has freed comes back, only the pool's own lock can have ordered the two uses.
  */
 #include "stress.h"
 

@@ -1,7 +1,7 @@
-/* short_delay.h: included by a stress test whose worker is to look every 10 ms.
+/* short_delay.h: makes the worker of a stress test look every 10 ms.
  *
- * The library reads its options once, perhaps before main: so before that, the program starts anew
- * with them.
+ * The library reads its options once, perhaps before main. So a constructor sets the option and
+ * executes the program anew.
  */
 #ifndef LOAM_TESTS_STRESS_SHORT_DELAY_H
 #define LOAM_TESTS_STRESS_SHORT_DELAY_H

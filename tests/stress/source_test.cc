@@ -1,9 +1,10 @@
-/* source_test.cc: limit and count over pages and heap, by many threads at once.
+/* source_test.cc: the sources `limit` and `count` over pages and over the heap, used by many
+ * threads at once.
  *
- * A witness between limit and the heap keeps the sum of what is out, by atomic additions that are
- * exact at any moment, so that a limit that is exceeded for a moment only is seen. Chunks travel
- * between threads. The witness adds what was asked for, not what came: what came too large is
- * refused, and out for that moment.
+ * A witness between `limit` and the heap keeps the sum of all chunks in use, by atomic additions
+ * that are exact at any moment. So it shows even if the limit is exceeded only for a moment. Chunks
+ * travel between threads. The witness adds the requested bytes, not the received ones: a chunk that
+ * came too large is refused, and counts as in use for that moment.
  */
 #include "stress.h"
 

@@ -1,5 +1,5 @@
-/* stack_test.cc: the stacks of many threads: each its own, over one source, ended with their
- * threads; and rings that are passed on.
+/* stack_test.cc: the stacks of many threads over one source, which end with their threads; and
+ * rings that are passed on.
  */
 #include "stress.h"
 

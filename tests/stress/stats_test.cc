@@ -1,8 +1,8 @@
-/* stats_test.cc: statistics taken and reset while threads allocate, free each other's blocks, come
- * and go.
+/* stats_test.cc: statistics are read and reset while threads allocate, free one another's blocks,
+ * come and go.
  *
- * Under ThreadSanitizer this shows that what is read without a lock is read so on purpose.
- * Everywhere: each snapshot adds up, and the last one, when all threads have ended, is exact.
+ * ThreadSanitizer shows here that each word that is read without a lock is an atomic one. In all
+ * builds each snapshot must add up, and the last one, after all threads have ended, must be exact.
  */
 #include "stress.h"
 

@@ -1,9 +1,10 @@
 /* stress.h: what the stress tests share: lanes between threads, stamped blocks, a clock.
  *
- * ThreadSanitizer is the main reader of these tests, so the tests themselves must synchronise as
- * little as they can. A lane passes blocks one way: what the giver did before is ordered before
- * what the taker does after, and nothing the other way round. When memory that the taker freed
- * turns up again at the giver, the ordering has to come from the allocator alone, or it is a race.
+ * These tests are mainly for ThreadSanitizer, so that they synchronise as little as they can. A
+ * lane passes blocks one way: what the giver did before is ordered before what the taker does
+ * after, and nothing is ordered the other way. When memory that the taker freed comes back to the
+ * giver, only the allocator can have ordered the two uses; if it has not, ThreadSanitizer reports a
+ * race.
  *
  *     giver: slot empty? (relaxed)  store (release)  ->  taker: load (acquire), empty it (relaxed)
  */

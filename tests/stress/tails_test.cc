@@ -1,9 +1,9 @@
-/* tails_test.cc: the unused ends of large objects are purged while their users change them.
+/* tails_test.cc: the unused ends of large objects are purged while threads change the objects.
  *
- * Threads open objects on dirty memory, grow and shrink them in place, move and free them, and
- * exchange them, with a delay of a few milliseconds, while the worker purges tails, and so does a
- * thread that calls loam_collect: it stands in for the worker where ThreadSanitizer has none. A
- * purge that meets a tail which has become a part of an object makes zeroes of its stamps.
+ * Threads open objects on dirty memory, grow and shrink them in place, move, free and exchange
+ * them. The purge delay is a few milliseconds. The worker purges tails, and so does a thread that
+ * calls loam_collect, which stands in for the worker where ThreadSanitizer has none. A purge of a
+ * tail that has become a part of an object overwrites the object's stamps with zeros.
  */
 #include "short_delay.h"
 #include "stress.h"

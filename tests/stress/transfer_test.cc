@@ -1,11 +1,11 @@
-/* transfer_test.cc: full lists of blocks travel through the transfer cache, while the worker sends
- * home what nobody takes, threads fall asleep with lists in their hands, end, and the process
- * forks.
+/* transfer_test.cc: full lists of blocks travel through the transfer cache, while the worker
+ * returns lists that no thread takes to their pages, threads that hold lists fall asleep or end,
+ * and the process forks.
  *
- * Every block is stamped, and the stamp checked before it is freed; those that the program holds
- * are checked in each child as well, after it has allocated there: a block that is on two lists
- * shows as a changed stamp. Under ThreadSanitizer there is no worker, and a thread of the test
- * sends home in its place.
+ * Every block is stamped, and the stamp is checked before the block is freed. In each child, the
+ * blocks that the program holds are checked as well, after the child has allocated: a block that is
+ * on two lists shows as a changed stamp. Under ThreadSanitizer there is no worker, and a thread of
+ * the test returns the lists in its place.
  */
 #include "short_delay.h"
 #include "stress.h"

@@ -1,9 +1,9 @@
 /* whole_test.cc: first-class heaps of many threads, while the worker collects, threads come and go,
  * and heaps end.
  *
- * Every block is stamped, and the stamp checked before it is freed: a block that two heaps hand
- * out, or that destroy takes from another heap, shows as a changed stamp. At the end a walk has to
- * find as many objects as are held.
+ * Every block is stamped, and the stamp is checked before the block is freed. A block that two
+ * heaps hand out, or that destroying one heap takes from another, shows as a changed stamp. At the
+ * end a walk must find as many objects as the program holds.
  */
 #include "short_delay.h"
 #include "stress.h"
