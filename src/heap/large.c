@@ -1,6 +1,6 @@
 /* large.c: objects of more than 64 KiB, each a span of its own.
  *
- *   [ slice | slice | slice ]     usable: the request, rounded up to 4 KiB
+ *   [ slice | slice | slice ]     usable: the request, rounded up to a multiple of 4 KiB
  *   [ usable ........ | tail ]    tail: not used; goes back after a while if dirty (span/tails.c)
  *
  * Large objects belong to no thread: one lock, the arena's, serves them. An object grows in place

@@ -23,7 +23,7 @@ enum {
     CARVE_LEAST = 512,   /* smallest number of bytes carved at once, if the page has them */
     CARVE_MOST = 4096,   /* largest number of bytes carved at once, but at least one block */
     VACANT_LEAST = 2048, /* bytes of the largest block whose class keeps no vacant page */
-    VACANT_FEW = 3,      /* so many vacant pages of a heap do not count as given back */
+    VACANT_FEW = 3,      /* up to so many vacant pages of a heap do not count as given back */
     WAKE_MOST = 16,      /* largest number of free blocks that a full page waits for */
 };
 

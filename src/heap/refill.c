@@ -2,15 +2,19 @@
  *
  * Refill tries its sources in this order, which decides how much memory a program occupies:
  *
- *   used blocks      1. freed blocks of the current page
- *                    2. the fullest of a few partial pages, so that the emptier ones can drain
- *                    3. blocks of other threads' pages: this thread's list, the transfer cache
- *                    4. now and then: a full page with a free block, a larger class
- *   untouched blocks 5. the rest of the current page
- *                    6. a partial page with such a rest
- *   other pages      7. a full page with a free block
- *                    8. an orphan
- *                    9. a new page, of dirty memory before clean memory (span/arena.c)
+ *   used blocks       1. freed blocks of the current page
+ *                     2. the fullest of a few partial pages, so that the emptier ones can drain
+ *                     3. blocks of other threads' pages: this thread's list, the transfer cache
+ *                     4. now and then: a full page with a free block (classes above 1 KiB), a
+ *                        class that is at most a quarter larger (not in secure builds)
+ *                     5. pages whose remote frees were left for later
+ *   untouched blocks  6. the rest of the current page
+ *                     7. a partial page with such a rest
+ *   other pages       8. a full page with a free block
+ *                     9. an orphan
+ *                    10. a new page, of dirty memory before clean memory (span/arena.c)
+ *
+ * A branch of a first-class heap skips 3 and 9, because all its blocks belong to that heap.
  */
 #include "heap/core.h"
 

@@ -37,8 +37,8 @@ enum {
     FOREIGN_BYTES = 16384,      /* bytes of a class that a thread may hold at most */
     FOREIGN_BYTES_ALL = 262144, /* bytes of all classes that a thread may hold at most */
     TRANSFER_BYTES = 2048,      /* bytes of the smallest list that takes a slot of the cache */
-    FEW = 8,                    /* malloc takes no list with fewer blocks than FEW */
-    FEW_BYTES = 4096,           /*   and fewer bytes than FEW_BYTES */
+    FEW = 8,                    /* blocks of the shortest list that malloc takes */
+    FEW_BYTES = 4096,           /* bytes of a shorter list that malloc takes all the same */
     CHAINS = 16,                /* pages by which a list is sorted at a time */
     POKE_PAGES = 8,             /* pages on a stack from which on the worker is woken */
 };

@@ -58,7 +58,7 @@ static LM_AT_START bool booted, common_made;
  * heap has forgotten it if the dynamic linker initialised thread-local storage afterwards. */
 static LM_AT_START lm_heap_t *early;
 
-/* ---- Beginning ---- */
+/* ---- The start of a heap ---- */
 
 static void count_processors(void) {
     uint32_t many = lm_purge_may_work() ? MANY_EACH * lm_os_processors() : 0;
@@ -292,14 +292,14 @@ void lm_common_trim(void) {
 }
 
 /* A heap borrows at most SHARE_BLOCKS blocks and SHARE_BYTES bytes at a time, but at least one
- * block; and SHARE_MOST blocks of a class in its thread's life. */
+ * block. Once its thread has borrowed SHARE_MOST blocks of a class, it borrows no more of them. */
 enum { SHARE_BYTES = 256, SHARE_BLOCKS = 8, SHARE_MOST = 32 };
 
 void lm_common_share(lm_heap_t *heap, unsigned size_class) {
     lm_foreign_t *foreign = &heap->foreign[size_class];
     uint32_t n = SHARE_BYTES / (uint32_t)lm_class_bytes(size_class);
     if (size_class >= LM_SMALL_CLASSES + 24 || foreign->shared >= SHARE_MOST) return;
-    if (n == 0) n = 1; /* the block is larger than SHARE_BYTES */
+    if (n == 0) n = 1; /* a block is larger than SHARE_BYTES */
     if (n > SHARE_BLOCKS) n = SHARE_BLOCKS;
     lm_block_t *list = NULL;
     lm_heap_t *common = lm_common_heap();
