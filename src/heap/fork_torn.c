@@ -47,8 +47,10 @@ typedef struct torn {
     /* mine: the calling thread's heap, or NULL. own: that heap if its lists are given up; otherwise
      * NULL. */
     const lm_heap_t *mine, *own;
-    bool others; /* all heaps of other threads; if false, those whose thread is inside the lock */
-    bool common, offset, orphans; /* the lists of the common heap, of offset.c, of orphan.c */
+    /* All heaps of other threads; if false, only those whose thread is inside the lock. */
+    bool others;
+    /* The lists of the common heap, of offset.c, of orphan.c. */
+    bool common, offset, orphans;
 } torn_t;
 
 /* Returns whether the heap's lists are given up. */

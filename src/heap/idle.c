@@ -19,7 +19,7 @@
  *
  * A thread that is short of memory waits for no tick: it collects in the worker's place, from all
  * heaps at once. Retired heaps that kept pages (thread.c) give them up here after KEEP_TICKS.
- * It cannot use thread-local storage, because it runs in the worker.
+ * What the worker runs here cannot use thread-local storage.
  */
 #include "heap/core.h"
 
@@ -302,7 +302,7 @@ void lm_idle_after_fork(void) { lm_store_relaxed(&walks, walks_here); }
 static bool held(void) { return lm_load_relaxed(&walks) > 0; }
 
 void lm_idle_unkeep(void) {
-    /* Inside a fork, in a handler of the program's, other threads hold the locks of the heaps. */
+    /* Inside a fork, in a handler of the program's, the fork holds the locks of the heaps. */
     if (lm_fork_here()) return;
     lm_lock_take(&lm_registry_lock);
     if (!held() && !lm_fork_here()) (void)pass(kept_or_told, unkeep_each);

@@ -94,7 +94,8 @@ void *lm_zalloc(size_t bytes) { return alloc_cleared(bytes, true); }
 
 void *lm_zalloc_small(size_t bytes) {
 #if LM_GUARD_LINKS
-    return bytes <= LM_SMALL_MOST ? lm_zalloc(bytes) : lm_malloc_small(bytes); /* reports the size */
+    /* lm_malloc_small reports a size that is not small. */
+    return bytes <= LM_SMALL_MOST ? lm_zalloc(bytes) : lm_malloc_small(bytes);
 #else
     return cleared((bytes + 15) >> 4, bytes, true);
 #endif
