@@ -15,6 +15,8 @@ The rules:
             heap/core.h
   hook      what heap/ calls in its wings is declared in heap/hooks.h; what a wing calls in a wing
             above it as well
+  static    no two .c files of src/ and override/ have a static function, a type, an enumerator or
+            a macro of one name, so that all of them compile as one file
   path      an include in quotes names its folder ("heap/page.h", not "page.h")
   compiler  only src/base/compiler.h has #ifs on compilers and processors; of the public headers
             one may, for attributes
@@ -208,6 +210,46 @@ def check_hooks(texts):
                     yield path, number, "hook", f"uses {name}, which {HOOKS} does not declare"
 
 
+# Names at file scope that no other file sees: functions, variables, types, enumerators, macros.
+PRIVATE = (
+    re.compile(
+        r"^(?:static|LM_INLINE|LM_COLD|LM_NOINLINE|LM_READS_ANYTHING)\b[^;={]*?\b(\w+)\s*"
+        r"\([^;{]*\)\s*\{",
+        re.M,
+    ),
+    re.compile(r"^static\b[^;({]*?\b(\w+)\s*(?:\[[^\]]*\])*\s*(?:=|;)", re.M),
+    re.compile(r"^\}\s*(\w+)\s*;", re.M),
+    re.compile(r"^typedef\b[^{;]*?\b(\w+)\s*(?:\([^;]*\))?;", re.M),
+    re.compile(r"^#\s*define\s+(\w+)", re.M),
+)
+ENUMERATION = re.compile(r"^(?:static )?enum\s*\w*\s*\{([^}]*)\}", re.M)
+# What files set for a header, or define in case the system lacks it.
+OF_ALL = re.compile(r"LM_|LOAM_|MADV_|_")
+# Other builds' files: they never meet the others.
+ALONE = re.compile(r"src/os/(faulty|freestanding|linux_module)\.c")
+
+
+def check_statics(texts):
+    """Yields (path, line, rule, what) for each private name that another .c file has as well."""
+    homes = {}
+    for path, text in texts.items():
+        if not re.fullmatch(r"(src|override)/.*\.c", path) or ALONE.match(path):
+            continue
+        text = without_strings(text)
+        names = {name for pattern in PRIVATE for name in pattern.findall(text)}
+        for body in ENUMERATION.findall(text):
+            names |= set(re.findall(r"(?:^|,)\s*([A-Z]\w*)", body))
+        for name in names:
+            if not OF_ALL.match(name):
+                homes.setdefault(name, []).append(path)
+    for name, paths in homes.items():
+        for path in paths[1:]:
+            lines = without_strings(texts[path]).splitlines()
+            number = next(n for n, line in enumerate(lines, 1) if re.search(rf"\b{name}\b", line))
+            text = f"has a {name}, as {paths[0]} has: the module's noun goes first"
+            yield path, number, "static", text
+
+
 MAP_BEGIN = "<!-- map: scripts/check_layers.py --write-map -->"
 MAP_END = "<!-- end of the map -->"
 
@@ -270,6 +312,7 @@ def check_tree(root, write_map=False):
                     found = [v for v in found if v[1] != "compiler"]
             violations += [(path, *v) for v in found]
     violations += check_hooks(texts)
+    violations += check_statics(texts)
     violations += check_map(root, texts, write_map)
     return violations, len(texts)
 
@@ -293,7 +336,8 @@ SOUND = {
     "src/os/linux.c": '/* linux.c: Linux. */\n#include "os/os.h"\n#include <sys/mman.h>\n'
                       '#ifdef __linux__\n#endif\n',
     "src/os/linux_cgroup.c": '/* linux_cgroup.c: groups. */\n#include "os/os.h"\n'
-                             '#include <sys/syscall.h>\n',
+                             '#include <sys/syscall.h>\n'
+                             'enum { TWO, ONE };\nstatic int one(void) { return 0; }\n',
     "src/os/probe.h": "/* probe.h: probes. */\n#include <sys/sdt.h>\n",
     "src/span/span.h": "/* span.h: spans. */\n",
     "src/heap/page.h": '/* page.h: pages. */\n#include "span/span.h"\n#include "base/base.h"\n',
@@ -344,6 +388,10 @@ WRONG = [
     ("hook", "src/heap/up.h", "/* up.h: x. */\nvoid lm_sampled_mark(void);\n"),
     ("hook", "src/heap/data.c", "/* data.c: x. */\nint lm_get(void) { return lm_sampled; }\n"),
     ("hook", "src/checks/up.c", "/* up.c: x. */\nvoid lm_it(void) { lm_count(); }\n"),
+    ("static", "src/span/two.c", "/* two.c: x. */\nstatic int one(void) { return 1; }\n"),
+    ("static", "src/span/type.c", "/* type.c: x. */\ntypedef struct x {\n    int y;\n} one;\n"),
+    ("static", "src/span/enum.c", "/* enum.c: x. */\nenum { ONE = 1 };\n"),
+    ("static", "src/span/macro.c", "/* macro.c: x. */\n#define ONE 1\n"),
     ("map", "docs/architecture.md", f"# Map\n\n{MAP_BEGIN}\n```\n```\n{MAP_END}\n"),
     ("path", "src/heap/short.c", '/* short.c: x. */\n#include "page.h"\n'),
     ("path", "src/heap/far.c", '/* far.c: x. */\n#include "../span/span.h"\n'),
@@ -399,7 +447,7 @@ def self_test():
         "length",
         "opening",
     }
-    rules |= {"hook", "map"}
+    rules |= {"hook", "static", "map"}
     unproven = rules - {w[0] for w in WRONG}
     if unproven:
         print(f"self-test: no case for {sorted(unproven)}")

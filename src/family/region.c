@@ -1,5 +1,4 @@
-/* region.c: regions (loam/region.h): initialisation, chunks, and objects for which the inline paths
- * fail.
+/* region.c: regions (loam/region.h): initialisation, chunks, objects without an inline path.
  *
  *   chunk ──> before ──> before ──> NULL     the first is current: its at and end are in the room
  *   spares ──> before ──> NULL               empty chunks, the smallest first after a reset
