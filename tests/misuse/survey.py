@@ -227,7 +227,9 @@ def page(cases, results, found, absent, options, command):
     text = [
         "# Mistakes, and who stops them", "",
         *filled(INTRODUCTION), "",
-        *filled(f"{today}, Linux {platform.release().split('-')[0]}, {platform.machine()}; {line}."), "",
+        *filled(
+            f"{today}, Linux {platform.release().split('-')[0]}, {platform.machine()}; {line}."
+        ), "",
         "```sh", command, "```", "",
         "| | of | " + " | ".join(names) + " |",
         "|---|---|" + "---|" * len(names),
@@ -236,7 +238,8 @@ def page(cases, results, found, absent, options, command):
         strong = "**" if name == totals[0][0] else ""
         figures = " | ".join(f"{strong}{each}{strong}" for each in stopped)
         text.append(f"| {strong}{name}{strong} | {count} | {figures} |")
-    text += ["", *filled(NOTES), "", "## Versions", "", "| name | version | from |", "|---|---|---|"]
+    text += ["", *filled(NOTES), "", "## Versions", ""]
+    text += ["| name | version | from |", "|---|---|---|"]
     for one in found:
         origin = one.origin.split(", sha256")[0] or f"package {one.package}"
         text.append(f"| {one.name} | {one.version() or '?'} | {origin} |")
