@@ -187,6 +187,12 @@ def lines_of(text, width=WIDTH):
     return lines
 
 
+def item_of(mark, text):
+    """An item of a list."""
+    first, *others = lines_of(text, WIDTH - len(mark))
+    return [mark + first, *(" " * len(mark) + line for line in others)]
+
+
 def when_text(row):
     return {"ANYTIME": "any time", "START": "start", "PROGRAM": "program's string"}[row.when]
 
@@ -200,17 +206,15 @@ def guide(table):
         "",
     ]
     out += [*lines_of(INTRODUCTION[0]), ""]
-    out += [f"{n}. {source}" for n, source in enumerate(SOURCES, 1)]
+    for n, source in enumerate(SOURCES, 1):
+        out += item_of(f"{n}. ", source)
     out += ["", *lines_of(INTRODUCTION[1]), ""]
-    out += ["| option | default | values | changes | what it is for |", "|---|---|---|---|---|"]
     for row in table:
         if row.kind == "ALIAS":
-            out.append(f"| `LOAM_{row.name}` | | | | = `LOAM_{row.of}`: {row.sentence} |")
+            out += item_of("- ", f"`LOAM_{row.name}`: `LOAM_{row.of}` under {row.sentence}")
         else:
-            out.append(
-                f"| `LOAM_{row.name}` | {row.default()} | {row.range()} | {when_text(row)} | "
-                f"{row.sentence} |"
-            )
+            link = f"[`LOAM_{row.name}`](#loam_{row.name.lower()})"
+            out += item_of("- ", f"{link}: {row.sentence}")
     out += ["", *lines_of(CHANGES)]
     for row in table:
         if row.kind == "ALIAS":
@@ -220,10 +224,15 @@ def guide(table):
             f"## LOAM_{row.name}",
             "",
             *lines_of(f"{row.sentence[0].upper()}{row.sentence[1:]}. {row.text}"),
+            "",
+            *lines_of(
+                f"Default: {row.default()}. Values: {row.range()}. Changes: {when_text(row)}."
+            ),
         ]
         for other in table:
             if other.of == row.name:
-                out += ["", *lines_of(f"`LOAM_{other.name}`: {other.sentence}.")]
+                same = f"`LOAM_{other.name}` is this option under {other.sentence}."
+                out += ["", *lines_of(same)]
     out += [
         "",
         "## From a program",
@@ -235,16 +244,16 @@ def guide(table):
         "",
         "int main(void) {",
         "    char delay[32];",
-        '    if (loam_option_get("purge_delay", delay, sizeof delay) < 0) return 1; /* -EINVAL, '
-        '-ENOSPC */',
-        '    loam_option_set("page_reset", "0");           /* 0, or -EINVAL, -EBUSY: too late, '
-        '-ENOTSUP */',
-        '    loam_option_set_default("purge_delay", "5s"); /* unless the environment or a call has '
-        'set it */',
-        '    loam_option_set_number("limit_hard", 1 << 30); /* in the least unit; '
-        'loam_option_get_number */',
+        "    /* Returns -EINVAL for an unknown name, -ENOSPC if the text does not fit. */",
+        '    if (loam_option_get("purge_delay", delay, sizeof delay) < 0) return 1;',
+        "    /* Returns 0, or -EINVAL, -EBUSY (too late), -ENOTSUP (not in this build). */",
+        '    loam_option_set("page_reset", "0");',
+        "    /* Counts unless the environment or a call has set the option. */",
+        '    loam_option_set_default("purge_delay", "5s");',
+        "    /* Takes a number in the smallest unit; loam_option_get_number returns it. */",
+        '    loam_option_set_number("limit_hard", 1 << 30);',
         '    loam_option_source("limit_hard"); /* "default", "program", "environment" or "call" */',
-        "    loam_options_print();             /* all of them, a line each */",
+        "    loam_options_print();             /* prints one line for each option */",
         "}",
         "```",
         "",
@@ -273,17 +282,19 @@ def guide(table):
         '    fprintf(log, "%d: %s", code, message);',
         "}",
         "",
-        "static void write_line(const char *text, size_t bytes, void *log) { fwrite(text, 1, "
-        "bytes, log); }",
+        "static void write_line(const char *text, size_t bytes, void *log) {",
+        "    fwrite(text, 1, bytes, log);",
+        "}",
         "",
         "int main(void) {",
         "    static struct cache cache;",
         "    cache.object = loam_malloc(1 << 20);",
-        "    loam_oom_register(drop_cache, &cache);    /* before malloc is NULL: true, and it "
-        "tries again */",
-        "    loam_error_register(log_report, stderr);  /* EINVAL, EFAULT: a mistake; ENOMEM: a "
-        "refusal */",
-        "    loam_output_register(write_line, stdout); /* statistics, lists of options */",
+        "    /* Called before malloc returns NULL; if it returns true, malloc tries again. */",
+        "    loam_oom_register(drop_cache, &cache);",
+        "    /* EINVAL and EFAULT: a mistake; ENOMEM: a refusal. */",
+        "    loam_error_register(log_report, stderr);",
+        "    /* Gets statistics and lists of options. */",
+        "    loam_output_register(write_line, stdout);",
         "}",
         "```",
     ]  # fmt: skip
@@ -334,7 +345,7 @@ def manual(table):
             out += [
                 ".TP",
                 f".B LOAM_{row.name}",
-                *filled(f"The same as `LOAM_{row.of}`: {row.sentence}."),
+                *filled(f"`LOAM_{row.of}` under {row.sentence}."),
             ]
             continue
         late = LATE[row.when]

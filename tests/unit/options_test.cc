@@ -577,7 +577,7 @@ TEST_F(Options, AreListed) {
         at = all.find('\n', at) + 1;
     }
     EXPECT_EQ(all.size(), at);
-    EXPECT_NE(std::string::npos, all.find("LOAM_PURGE_DELAY=7ms (call): how long free memory "));
+    EXPECT_NE(std::string::npos, all.find("LOAM_PURGE_DELAY=7ms (call): time until free memory "));
 }
 
 TEST_F(Options, VerboseSaysWhatIsNotAsByDefault) {
