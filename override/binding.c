@@ -38,17 +38,17 @@
 
 #if defined(RTLD_DEEPBIND) && LM_HAS_JUMPS
 
-typedef void function_t(void);
+typedef void binding_function_t(void);
 
 /* Returned in two registers: the function to jump to, and the argument to pass on. */
 typedef struct next {
-    function_t *function;
+    binding_function_t *function;
     uintptr_t argument;
 } next_t;
 
 /* Converts an object pointer to a function pointer, which POSIX promises and ISO C does not. */
-static function_t *function_at(void *object) {
-    function_t *function;
+static binding_function_t *function_at(void *object) {
+    binding_function_t *function;
     __builtin_memcpy(&function, &object, sizeof function);
     return function;
 }
@@ -61,12 +61,12 @@ LM_EXPORT void *dlsym(void *restrict handle, const char *restrict name);
 
 typedef struct definition {
     const char *name;
-    function_t *ours, *found; /* found: atomic; NULL: not looked up yet */
+    binding_function_t *ours, *found; /* found: atomic; NULL: not looked up yet */
 } definition_t;
 
-static definition_t opens = {"dlopen", (function_t *)dlopen, NULL},
-                    opens_in = {"dlmopen", (function_t *)dlmopen, NULL},
-                    finds = {"dlsym", (function_t *)dlsym, NULL};
+static definition_t opens = {"dlopen", (binding_function_t *)dlopen, NULL},
+                    opens_in = {"dlmopen", (binding_function_t *)dlmopen, NULL},
+                    finds = {"dlsym", (binding_function_t *)dlsym, NULL};
 
 static void *nothing_found(void) { return NULL; }
 
@@ -86,24 +86,24 @@ static void *in_libc(const char *name) {
 }
 
 typedef void *find_t(void *handle, const char *name);
-static function_t *definition(definition_t *next);
+static binding_function_t *definition(definition_t *next);
 
 /* Finds the next definition. A tool that comes after loam may define dlopen, too, but its dlsym is
  * not used. */
-static function_t *look_up(definition_t *next) {
-    function_t *found = NULL;
+static binding_function_t *binding_look_up(definition_t *next) {
+    binding_function_t *found = NULL;
     if (next != &finds) found = function_at(lm_next_definition(next->name));
     if (found == NULL || found == next->ours) found = function_at(in_libc(next->name));
-    if (found == NULL) return (function_t *)nothing_found;
+    if (found == NULL) return (binding_function_t *)nothing_found;
     /* Relaxed: an independent word, which is always the same. */
     lm_store_relaxed(&next->found, found);
     return found;
 }
 
-static function_t *definition(definition_t *next) {
+static binding_function_t *definition(definition_t *next) {
     /* Relaxed: an independent word, which is always the same. */
-    function_t *function = lm_load_relaxed(&next->found);
-    return function != NULL ? function : look_up(next);
+    binding_function_t *function = lm_load_relaxed(&next->found);
+    return function != NULL ? function : binding_look_up(next);
 }
 
 void *lm_next_definition(const char *name) {
@@ -112,14 +112,14 @@ void *lm_next_definition(const char *name) {
 
 /* ---- dlopen ---- */
 
-static bool keeps(void) {
+static bool binding_keeps(void) {
     size_t set = 0;
     return loam_option_get_number("ALLOW_DEEPBIND", &set) == 0 && set != 0;
 }
 
-static int allowed(const char *library, int flags) {
+static int binding_allowed(const char *library, int flags) {
     size_t says = 0;
-    if ((flags & RTLD_DEEPBIND) == 0 || keeps()) return flags;
+    if ((flags & RTLD_DEEPBIND) == 0 || binding_keeps()) return flags;
     if (loam_option_get_number("VERBOSE", &says) == 0 && says != 0)
         lm_print("loam: dlopen of %s without RTLD_DEEPBIND, so that it has the program's malloc "
                  "(LOAM_ALLOW_DEEPBIND=1 keeps the flag)",
@@ -129,13 +129,13 @@ static int allowed(const char *library, int flags) {
 
 LM_HIDDEN next_t lm_binding_open(const char *library, int flags);
 __attribute__((used)) next_t lm_binding_open(const char *library, int flags) {
-    return (next_t){definition(&opens), (unsigned)allowed(library, flags)};
+    return (next_t){definition(&opens), (unsigned)binding_allowed(library, flags)};
 }
 
 LM_HIDDEN next_t lm_binding_open_in(Lmid_t space, const char *library, int flags);
 __attribute__((used)) next_t lm_binding_open_in(Lmid_t space, const char *library, int flags) {
     return (next_t){definition(&opens_in),
-                    (unsigned)(space == LM_ID_BASE ? allowed(library, flags) : flags)};
+                    (unsigned)(space == LM_ID_BASE ? binding_allowed(library, flags) : flags)};
 }
 
 /* ---- dlsym ---- */
@@ -153,7 +153,7 @@ static bool allocates(const char *name) {
 
 /* Returns loam's function of that name, or NULL iff the name is no allocation function. Reads
  * loam's own table, because &malloc may be a program's malloc, which asks for the next one. */
-static function_t *ours(const char *name) {
+static binding_function_t *ours(const char *name) {
     lm_module_t loam;
     lm_tables_t tables;
     if (!allocates(name) || !lm_module_of((uintptr_t)allocates, &loam)) return NULL;
@@ -170,8 +170,8 @@ static bool finds_libc(void *handle, const char *name) {
 /* Returns libc's dlsym, and as the argument the answer, or 0 if libc's dlsym is to answer. */
 LM_HIDDEN next_t lm_binding_find(void *handle, const char *name);
 __attribute__((used)) next_t lm_binding_find(void *handle, const char *name) {
-    function_t *function = ours(name);
-    bool answers = function != NULL && !keeps() && finds_libc(handle, name);
+    binding_function_t *function = ours(name);
+    bool answers = function != NULL && !binding_keeps() && finds_libc(handle, name);
     return (next_t){definition(&finds), answers ? (uintptr_t)function : 0};
 }
 

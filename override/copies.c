@@ -40,7 +40,7 @@ typedef union {
     lm_copies_set_t *set;
 } found_t;
 
-static found_t find(void *where, const char *name) {
+static found_t copies_find(void *where, const char *name) {
     found_t found = {dlsym(where, name)};
     return found;
 }
@@ -69,16 +69,16 @@ __attribute__((constructor)) static void begin(void) {
 #if LM_COPIES_INSIDE
     uintptr_t function = (uintptr_t)&lm_copies.memcpy;
 #else
-    found_t checks = find(RTLD_DEFAULT, "loam_check_copy");
+    found_t checks = copies_find(RTLD_DEFAULT, "loam_check_copy");
     uintptr_t function = (uintptr_t)checks.object;
 #endif
     if (function != 0) (void)dl_iterate_phdr(measure, &function);
-    lm_copies.memcpy = find(RTLD_NEXT, "memcpy").copy;
-    lm_copies.memmove = find(RTLD_NEXT, "memmove").copy;
-    lm_copies.memset = find(RTLD_NEXT, "memset").set;
+    lm_copies.memcpy = copies_find(RTLD_NEXT, "memcpy").copy;
+    lm_copies.memmove = copies_find(RTLD_NEXT, "memmove").copy;
+    lm_copies.memset = copies_find(RTLD_NEXT, "memset").set;
 #if !LM_COPIES_INSIDE
     if (lm_copies.loam_bytes == 0) return;
-    lm_copies.room = find(RTLD_DEFAULT, "loam_room").room;
+    lm_copies.room = copies_find(RTLD_DEFAULT, "loam_room").room;
     lm_copies.check = checks.check;
 #endif
 }
@@ -120,7 +120,7 @@ size_t lm_copies_room(const void *p, bool far, uintptr_t caller) {
 
 #define COPY (void *to, const void *from, size_t n)
 #define COPY_CHK (void *to, const void *from, size_t n, size_t room)
-#define WIDE (wchar_t * to, const wchar_t *from, size_t n)
+#define COPIES_WIDE (wchar_t * to, const wchar_t *from, size_t n)
 #define WIDE_CHK (wchar_t * to, const wchar_t *from, size_t n, size_t room)
 
 /* ---- Bytes ---- */
@@ -128,24 +128,27 @@ size_t lm_copies_room(const void *p, bool far, uintptr_t caller) {
 /* The three functions that programs call most. Short copies come first, unchecked. Each part ends
  * in a jump. */
 #if LM_COPIES_INSIDE
-enum { LEAST = 16 };
+enum { COPIES_LEAST = 16 };
 #else
-enum { LEAST = 1 };
+enum { COPIES_LEAST = 1 };
 #endif
 
 static LM_NOINLINE void *memcpy_slow(void *to, const void *from, size_t n, uintptr_t caller) {
-    return n < LEAST || lm_copies_may("memcpy", to, from, n, caller) ? lm_copies_copy(to, from, n)
-                                                                     : to;
+    return n < COPIES_LEAST || lm_copies_may("memcpy", to, from, n, caller)
+               ? lm_copies_copy(to, from, n)
+               : to;
 }
 
 static LM_NOINLINE void *memmove_slow(void *to, const void *from, size_t n, uintptr_t caller) {
-    return n < LEAST || lm_copies_may("memmove", to, from, n, caller) ? lm_copies_move(to, from, n)
-                                                                      : to;
+    return n < COPIES_LEAST || lm_copies_may("memmove", to, from, n, caller)
+               ? lm_copies_move(to, from, n)
+               : to;
 }
 
 static LM_NOINLINE void *memset_slow(void *to, int value, size_t n, uintptr_t caller) {
-    return n < LEAST || lm_copies_may("memset", to, NULL, n, caller) ? lm_copies_fill(to, value, n)
-                                                                     : to;
+    return n < COPIES_LEAST || lm_copies_may("memset", to, NULL, n, caller)
+               ? lm_copies_fill(to, value, n)
+               : to;
 }
 
 static LM_NOINLINE void *memcpy_long(void *to, const void *from, size_t n, uintptr_t caller) {
@@ -167,18 +170,21 @@ static LM_NOINLINE void *memset_long(void *to, int value, size_t n, uintptr_t ca
 }
 
 WITH_CHK(void *, memcpy, COPY, COPY_CHK, (to, from, n), n) {
-    if (n < LEAST && LM_LIKELY(lm_copies.memcpy != NULL)) return lm_copies.memcpy(to, from, n);
+    if (n < COPIES_LEAST && LM_LIKELY(lm_copies.memcpy != NULL))
+        return lm_copies.memcpy(to, from, n);
     return memcpy_long(to, from, n, LM_CALLER);
 }
 
 WITH_CHK(void *, memmove, COPY, COPY_CHK, (to, from, n), n) {
-    if (n < LEAST && LM_LIKELY(lm_copies.memmove != NULL)) return lm_copies.memmove(to, from, n);
+    if (n < COPIES_LEAST && LM_LIKELY(lm_copies.memmove != NULL))
+        return lm_copies.memmove(to, from, n);
     return memmove_long(to, from, n, LM_CALLER);
 }
 
 WITH_CHK(void *, memset, (void *to, int value, size_t n),
          (void *to, int value, size_t n, size_t room), (to, value, n), n) {
-    if (n < LEAST && LM_LIKELY(lm_copies.memset != NULL)) return lm_copies.memset(to, value, n);
+    if (n < COPIES_LEAST && LM_LIKELY(lm_copies.memset != NULL))
+        return lm_copies.memset(to, value, n);
     return memset_long(to, value, n, LM_CALLER);
 }
 
@@ -189,11 +195,12 @@ WITH_CHK(void *, mempcpy, COPY, COPY_CHK, (to, from, n), n) {
 
 /* Returns the pointer through an integer: a compiler warns if a pointer parameter that is only
  * written through is passed to a function that may read. */
-static void *place(void *to) { return (void *)(uintptr_t)to; }
+static void *copies_place(void *to) { return (void *)(uintptr_t)to; }
 
 /* The compiler cannot omit this fill, because it sees no call of memset here. */
 LM_EXPORT void explicit_bzero(void *to, size_t n) {
-    if (lm_copies_may("explicit_bzero", place(to), NULL, n, LM_CALLER)) lm_copies_fill(to, 0, n);
+    if (lm_copies_may("explicit_bzero", copies_place(to), NULL, n, LM_CALLER))
+        lm_copies_fill(to, 0, n);
 }
 
 LM_EXPORT void __explicit_bzero_chk(void *to, size_t n, size_t room);
@@ -219,20 +226,20 @@ LM_EXPORT void *memccpy(void *restrict to, const void *restrict from, int last, 
         at = (const char *)memchr(from, last, n);
     }
     size_t bytes = at != NULL ? (size_t)(at - (const char *)from) + 1 : n;
-    if (lm_copies_may("memccpy", place(to), from, bytes, LM_CALLER))
+    if (lm_copies_may("memccpy", copies_place(to), from, bytes, LM_CALLER))
         lm_copies_copy(to, from, bytes);
     return at != NULL ? (char *)to + bytes : NULL;
 }
 
 /* ---- Wide characters, in which the fortified forms count, too ---- */
 
-WITH_CHK(wchar_t *, wmemcpy, WIDE, WIDE_CHK, (to, from, n), n) {
+WITH_CHK(wchar_t *, wmemcpy, COPIES_WIDE, WIDE_CHK, (to, from, n), n) {
     if (lm_copies_may("wmemcpy", to, from, lm_copies_wide(n), LM_CALLER))
         lm_copies_copy(to, from, lm_copies_wide(n));
     return to;
 }
 
-WITH_CHK(wchar_t *, wmemmove, WIDE, WIDE_CHK, (to, from, n), n) {
+WITH_CHK(wchar_t *, wmemmove, COPIES_WIDE, WIDE_CHK, (to, from, n), n) {
     if (lm_copies_may("wmemmove", to, from, lm_copies_wide(n), LM_CALLER))
         lm_copies_move(to, from, lm_copies_wide(n));
     return to;
@@ -245,7 +252,7 @@ WITH_CHK(wchar_t *, wmemset, (wchar_t * to, wchar_t value, size_t n),
     return to;
 }
 
-WITH_CHK(wchar_t *, wmempcpy, WIDE, WIDE_CHK, (to, from, n), n) {
+WITH_CHK(wchar_t *, wmempcpy, COPIES_WIDE, WIDE_CHK, (to, from, n), n) {
     if (lm_copies_may("wmempcpy", to, from, lm_copies_wide(n), LM_CALLER))
         lm_copies_copy(to, from, lm_copies_wide(n));
     return to + n;

@@ -105,14 +105,14 @@ static bool library_bound(const lm_module_t *module, const char *only, lm_cxx_t 
 /* ---- The library that loam itself is bound to ---- */
 
 /* Weak, so that a C program needs no C++ library. */
-#define OWN(type, name, symbol) extern type name __asm__(symbol) __attribute__((weak))
-OWN(void, own_throw_bad_alloc(void), "_ZSt17__throw_bad_allocv");
-OWN(void, (*own_get_new_handler(void))(void), "_ZSt15get_new_handlerv");
-OWN(void *, own_allocate_exception(size_t), "__cxa_allocate_exception");
-OWN(void, own_throw(void *, void *, void (*)(void *)), "__cxa_throw");
-OWN(void, own_destroy(void *), "_ZNSt9bad_allocD1Ev");
-OWN(char, own_type[], "_ZTISt9bad_alloc");
-OWN(char, own_vtable[], "_ZTVSt9bad_alloc");
+#define CXX_OWN(type, name, symbol) extern type name __asm__(symbol) __attribute__((weak))
+CXX_OWN(void, own_throw_bad_alloc(void), "_ZSt17__throw_bad_allocv");
+CXX_OWN(void, (*own_get_new_handler(void))(void), "_ZSt15get_new_handlerv");
+CXX_OWN(void *, own_allocate_exception(size_t), "__cxa_allocate_exception");
+CXX_OWN(void, own_throw(void *, void *, void (*)(void *)), "__cxa_throw");
+CXX_OWN(void, own_destroy(void *), "_ZNSt9bad_allocD1Ev");
+CXX_OWN(char, own_type[], "_ZTISt9bad_alloc");
+CXX_OWN(char, own_vtable[], "_ZTVSt9bad_alloc");
 
 static bool library_of_start(lm_cxx_t *cxx) {
     *cxx = (lm_cxx_t){

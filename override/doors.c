@@ -30,7 +30,7 @@
 /* Defined here, because <sys/prctl.h> exists on Linux only. These numbers never change. */
 enum { SET_SECCOMP = 22, SET_NO_NEW_PRIVS = 38, MODE_FILTER = 2 };
 
-typedef void function_t(void);
+typedef void doors_function_t(void);
 
 /* Every function of libc that has a door. */
 #define DOORS(door) \
@@ -42,33 +42,33 @@ typedef void function_t(void);
                         door(setresgid, (gid_t rgid, gid_t egid, gid_t sgid), (rgid, egid, sgid)) \
                             door(setgroups, (size_t count, const gid_t *groups), (count, groups))
 
-#define NAME(name, parameters, arguments) AT_##name,
-enum { DOORS(NAME) NAMES };
-#define TEXT(name, parameters, arguments) [AT_##name] = #name,
-static const char *const names[NAMES] = {DOORS(TEXT)};
+#define DOORS_NAME(name, parameters, arguments) AT_##name,
+enum { DOORS(DOORS_NAME) NAMES };
+#define DOORS_TEXT(name, parameters, arguments) [AT_##name] = #name,
+static const char *const doors_names[NAMES] = {DOORS(DOORS_TEXT)};
 
 /* Atomic: the next definitions; NULL: not looked up yet, or none. */
-static function_t *found[NAMES];
+static doors_function_t *found[NAMES];
 
-static function_t *look_up(unsigned at) {
+static doors_function_t *doors_look_up(unsigned at) {
     /* Converts an object pointer to a function pointer, which POSIX promises and ISO C does not. */
     union {
         void *object;
-        function_t *function;
-    } next = {lm_next_definition(names[at])};
+        doors_function_t *function;
+    } next = {lm_next_definition(doors_names[at])};
     /* Relaxed: an independent word, which is always the same. */
     lm_store_relaxed(&found[at], next.function);
     return next.function;
 }
 
 static __attribute__((constructor)) void look_up_all(void) {
-    for (unsigned at = 0; at < NAMES; at++) (void)look_up(at);
+    for (unsigned at = 0; at < NAMES; at++) (void)doors_look_up(at);
 }
 
-static function_t *next(unsigned at) {
+static doors_function_t *next(unsigned at) {
     /* Relaxed: an independent word, which is always the same. */
-    function_t *function = lm_load_relaxed(&found[at]);
-    return function != NULL ? function : look_up(at);
+    doors_function_t *function = lm_load_relaxed(&found[at]);
+    return function != NULL ? function : doors_look_up(at);
 }
 
 /* Defines name(...), which ends the worker and then calls the next definition. */

@@ -23,7 +23,7 @@
 
 #include <features.h>
 
-typedef void function_t(void);
+typedef void early_function_t(void);
 
 /* Only glibc's dynamic linker knows indirect functions. */
 #ifdef __GLIBC__
@@ -61,7 +61,7 @@ static void register_handler(void) {
 }
 
 /* Marked as used, because the compiler does not see that lm_early_prepared names it. */
-__attribute__((used)) static function_t *prepare(void) {
+__attribute__((used)) static early_function_t *prepare(void) {
     if (lm_thread_has_token()) {
         lm_heap_before_start();
         register_handler();
@@ -75,7 +75,7 @@ __attribute__((visibility("hidden"))) void lm_early_prepared(void) LM_RESOLVED_B
 /* The relocation of this word runs the resolver. Linkers sort these relocations by address, and
  * this section precedes all others in which a program may have such words. The function that the
  * word points to is called as a constructor, and does nothing. */
-__attribute__((used, section(".init_array.00001"))) static function_t *const early =
+__attribute__((used, section(".init_array.00001"))) static early_function_t *const early =
     lm_early_prepared;
 
 #endif

@@ -22,14 +22,20 @@
 #include <string.h>
 #include <strings.h>
 
-enum { WORD = 8, VECTOR = 16, WIDE = 32, WIDE_LEAST = 256, STRING_LEAST = 512 * 1024 };
+enum {
+    MEMORY_WORD = 8,
+    VECTOR = 16,
+    MEMORY_WIDE = 32,
+    WIDE_LEAST = 256,
+    STRING_LEAST = 512 * 1024
+};
 
 /* Types for loads and stores at any address, whatever type is stored there. */
 typedef uint16_t two_t __attribute__((aligned(1), may_alias));
 typedef uint32_t four_t __attribute__((aligned(1), may_alias));
 typedef uint64_t word_t __attribute__((aligned(1), may_alias));
 typedef uint64_t vector_t __attribute__((vector_size(VECTOR), aligned(1), may_alias));
-typedef uint64_t wide_t __attribute__((vector_size(WIDE), aligned(1), may_alias));
+typedef uint64_t wide_t __attribute__((vector_size(MEMORY_WIDE), aligned(1), may_alias));
 #define AT(type, p) (*(type *)(p))
 #define FROM(type, p) (*(const type *)(p))
 
@@ -60,7 +66,7 @@ LM_INLINE bool strings_fast(void) {
 
 /* Copies fewer than VECTOR bytes. Everything is read before anything is written. */
 LM_INLINE void copy_few(char *to, const char *from, size_t bytes) {
-    if (bytes >= WORD) {
+    if (bytes >= MEMORY_WORD) {
         uint64_t first = FROM(word_t, from), last = FROM(word_t, from + bytes - 8);
         AT(word_t, to) = first;
         AT(word_t, to + bytes - 8) = last;
@@ -120,7 +126,7 @@ LM_INLINE void copy_some(char *to, const char *from, size_t bytes) {
 DEFINE_COPY(, memcpy_many, vector_t)
 DEFINE_COPY(LM_WIDE_CODE, memcpy_wide, wide_t)
 
-LM_INLINE void copy(char *to, const char *from, size_t bytes) {
+LM_INLINE void memory_copy(char *to, const char *from, size_t bytes) {
     if (bytes < VECTOR)
         copy_few(to, from, bytes);
     else if (bytes <= 4 * VECTOR)
@@ -134,7 +140,7 @@ LM_INLINE void copy(char *to, const char *from, size_t bytes) {
 }
 
 LM_HIDDEN void *memcpy(void *restrict to, const void *restrict from, size_t bytes) {
-    copy((char *)to, (const char *)from, bytes);
+    memory_copy((char *)to, (const char *)from, bytes);
     return to;
 }
 
@@ -145,14 +151,14 @@ LM_HIDDEN void *memmove(void *to, const void *from, size_t bytes) {
     const char *source = (const char *)from;
     uintptr_t up = (uintptr_t)at - (uintptr_t)source;
     if (up >= bytes && -up >= bytes) {
-        copy(at, source, bytes);
+        memory_copy(at, source, bytes);
     } else if (up > bytes) { /* to is below from */
-        for (; bytes >= WORD; bytes -= WORD, at += WORD, source += WORD)
+        for (; bytes >= MEMORY_WORD; bytes -= MEMORY_WORD, at += MEMORY_WORD, source += MEMORY_WORD)
             AT(word_t, at) = FROM(word_t, source);
         for (; bytes > 0; bytes--) *at++ = *source++;
     } else {
-        for (; bytes >= WORD; bytes -= WORD)
-            AT(word_t, at + bytes - WORD) = FROM(word_t, source + bytes - WORD);
+        for (; bytes >= MEMORY_WORD; bytes -= MEMORY_WORD)
+            AT(word_t, at + bytes - MEMORY_WORD) = FROM(word_t, source + bytes - MEMORY_WORD);
         for (; bytes > 0; bytes--) at[bytes - 1] = source[bytes - 1];
     }
     return to;
@@ -162,9 +168,9 @@ LM_HIDDEN void *memmove(void *to, const void *from, size_t bytes) {
 
 /* Fills fewer than VECTOR bytes with the bytes of `word`. */
 LM_INLINE void fill_few(char *at, uint64_t word, size_t bytes) {
-    if (bytes >= WORD) {
+    if (bytes >= MEMORY_WORD) {
         AT(word_t, at) = word;
-        AT(word_t, at + bytes - WORD) = word;
+        AT(word_t, at + bytes - MEMORY_WORD) = word;
     } else if (bytes >= 4) {
         AT(four_t, at) = (uint32_t)word;
         AT(four_t, at + bytes - 4) = (uint32_t)word;
@@ -227,9 +233,9 @@ LM_HIDDEN void *memset(void *to, int byte, size_t bytes) {
 
 LM_HIDDEN int memcmp(const void *a, const void *b, size_t bytes) {
     const unsigned char *x = (const unsigned char *)a, *y = (const unsigned char *)b;
-    for (; bytes >= WORD && FROM(word_t, x) == FROM(word_t, y); bytes -= WORD) {
-        x += WORD;
-        y += WORD;
+    for (; bytes >= MEMORY_WORD && FROM(word_t, x) == FROM(word_t, y); bytes -= MEMORY_WORD) {
+        x += MEMORY_WORD;
+        y += MEMORY_WORD;
     }
     for (; bytes > 0; bytes--, x++, y++) {
         if (*x != *y) return *x - *y;

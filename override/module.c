@@ -18,7 +18,7 @@
 
 /* Returns an address in a dynamic section as one of this process. glibc relocates the addresses in
  * most dynamic sections in place, other C libraries in none. */
-static const void *place(const lm_module_t *module, uintptr_t address) {
+static const void *module_place(const lm_module_t *module, uintptr_t address) {
     return (const void *)(address >= module->base ? address : address + module->base);
 }
 
@@ -27,7 +27,7 @@ bool lm_module_tables(const lm_module_t *module, lm_tables_t *tables) {
     if (module->dynamic == NULL) return false;
     bool rela = true;
     for (const ElfW(Dyn) *entry = module->dynamic; entry->d_tag != DT_NULL; entry++) {
-        const void *at = place(module, entry->d_un.d_ptr);
+        const void *at = module_place(module, entry->d_un.d_ptr);
         switch (entry->d_tag) {
         case DT_SYMTAB: tables->symbols = at; break;
         case DT_STRTAB: tables->names = at; break;
@@ -119,7 +119,7 @@ int lm_dl_find_object(void *address, dl_object_t *object) __asm__("_dl_find_obje
 typedef struct search {
     uintptr_t address;
     lm_module_t module; /* result */
-} search_t;
+} module_search_t;
 
 lm_module_t lm_module_in(const struct dl_phdr_info *info) {
     lm_module_t module = {info->dlpi_addr, NULL};
@@ -133,7 +133,7 @@ lm_module_t lm_module_in(const struct dl_phdr_info *info) {
 
 static int has_address(struct dl_phdr_info *info, size_t bytes, void *data) {
     (void)bytes;
-    search_t *search = (search_t *)data;
+    module_search_t *search = (module_search_t *)data;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *header = &info->dlpi_phdr[i];
         if (header->p_type != PT_LOAD ||
@@ -152,7 +152,7 @@ bool lm_module_of(uintptr_t address, lm_module_t *module) {
         if (find_object((void *)address, &object) != 0 || object.map == NULL) return false;
         *module = (lm_module_t){object.map->l_addr, object.map->l_ld};
     } else {
-        search_t search = {.address = address};
+        module_search_t search = {.address = address};
         if (dl_iterate_phdr(has_address, &search) == 0) return false;
         *module = search.module;
     }
@@ -174,7 +174,7 @@ static const char *name_of(const lm_module_t *module) {
     const ElfW(Dyn) *name = NULL;
     if (module->dynamic == NULL) return "";
     for (const ElfW(Dyn) *entry = module->dynamic; entry->d_tag != DT_NULL; entry++) {
-        if (entry->d_tag == DT_STRTAB) names = place(module, entry->d_un.d_ptr);
+        if (entry->d_tag == DT_STRTAB) names = module_place(module, entry->d_un.d_ptr);
         if (entry->d_tag == DT_SONAME) name = entry;
         if (names != NULL && name != NULL) return names + name->d_un.d_val;
     }

@@ -10,7 +10,7 @@
 
 #include <errno.h>
 
-static int ended(int result) {
+static int unlock_ended(int result) {
     if (result < 0) {
         errno = -result;
         return -1;
@@ -20,6 +20,8 @@ static int ended(int result) {
 }
 
 LM_EXPORT int munlock(const void *at, size_t bytes);
-LM_EXPORT int munlock(const void *at, size_t bytes) { return ended(lm_os_unlock(at, bytes)); }
+LM_EXPORT int munlock(const void *at, size_t bytes) {
+    return unlock_ended(lm_os_unlock(at, bytes));
+}
 LM_EXPORT int munlockall(void);
-LM_EXPORT int munlockall(void) { return ended(lm_os_unlock_all()); }
+LM_EXPORT int munlockall(void) { return unlock_ended(lm_os_unlock_all()); }

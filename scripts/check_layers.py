@@ -350,10 +350,10 @@ SOUND = {
                          'void lm_go(void) { lm_sampled_free(0); }\n',
     "src/sampling/sampling.h": '/* sampling.h: x. */\n#include "heap/core.h"\n',
     "src/sampling/sampled.c": '/* sampled.c: x. */\n#include "sampling/sampling.h"\n'
-    "void lm_sampled_free(void *p) {}\nvoid lm_sampled_mark(void) {}\nint lm_sampled;\n",
+    "void lm_sampled_free(void *p) {}\nvoid lm_sampled_note_size(void) {}\nint lm_sampled;\n",
     "src/survey/survey.h": '/* survey.h: x. */\n#include "sampling/sampling.h"\n',
     "src/survey/count.c": '/* count.c: x. */\n#include "survey/survey.h"\n'
-                          'void lm_count(void) { lm_sampled_mark(); }\n',
+                          'void lm_count(void) { lm_sampled_note_size(); }\n',
     "src/api/api.h": '/* api.h: faces. */\n#include "heap/heap.h"\n#include "loam/loam.h"\n',
     "override/libc.c": '/* libc.c: names. */\n#include "api/api.h"\n#include "names.h"\n'
                        '#include <stdlib.h>\n',
@@ -385,7 +385,7 @@ WRONG = [
     ("layer", "src/checks/survey.c", '/* survey.c: x. */\n#include "survey/survey.h"\n'),
     ("door", "src/api/core.c", '/* core.c: x. */\n#include "heap/core.h"\n'),
     ("door", "src/survey/inner.c", '/* inner.c: x. */\n#include "heap/page.h"\n'),
-    ("hook", "src/heap/up.h", "/* up.h: x. */\nvoid lm_sampled_mark(void);\n"),
+    ("hook", "src/heap/up.h", "/* up.h: x. */\nvoid lm_sampled_note_size(void);\n"),
     ("hook", "src/heap/data.c", "/* data.c: x. */\nint lm_get(void) { return lm_sampled; }\n"),
     ("hook", "src/checks/up.c", "/* up.c: x. */\nvoid lm_it(void) { lm_count(); }\n"),
     ("static", "src/span/two.c", "/* two.c: x. */\nstatic int one(void) { return 1; }\n"),

@@ -40,24 +40,24 @@ void *loam_calloc_aligned(size_t count, size_t size, size_t align) {
 
 /* ---- Other sizes ---- */
 
-static void *freed(void *p) {
+static void *aligned_freed(void *p) {
     lm_free(p);
     return NULL;
 }
 
-static void *resize(void *p, size_t size, size_t align, size_t offset) {
+static void *aligned_resize(void *p, size_t size, size_t align, size_t offset) {
     if (p == NULL) return lm_malloc_aligned_offset(size, align, offset);
-    return size != 0 ? lm_realloc_aligned_offset(p, size, align, offset) : freed(p);
+    return size != 0 ? lm_realloc_aligned_offset(p, size, align, offset) : aligned_freed(p);
 }
 
-static void *resize_zeroed(void *p, size_t size, size_t align, size_t offset) {
+static void *aligned_resize_zeroed(void *p, size_t size, size_t align, size_t offset) {
     if (p == NULL) return lm_zalloc_aligned_offset(size, align, offset);
-    return size != 0 ? lm_recalloc(p, size, align, offset) : freed(p);
+    return size != 0 ? lm_recalloc(p, size, align, offset) : aligned_freed(p);
 }
 
 void *loam_realloc_aligned_offset(void *p, size_t size, size_t align, size_t offset) {
     if (!lm_is_pow2(align)) return lm_failed(EINVAL);
-    REALLOCATE(p, size, resize(p, size, align, offset));
+    REALLOCATE(p, size, aligned_resize(p, size, align, offset));
 }
 
 void *loam_realloc_aligned(void *p, size_t size, size_t align) {
@@ -66,7 +66,7 @@ void *loam_realloc_aligned(void *p, size_t size, size_t align) {
 
 void *loam_rezalloc_aligned_offset(void *p, size_t size, size_t align, size_t offset) {
     if (!lm_is_pow2(align)) return lm_failed(EINVAL);
-    REALLOCATE(p, size, resize_zeroed(p, size, align, offset));
+    REALLOCATE(p, size, aligned_resize_zeroed(p, size, align, offset));
 }
 
 void *loam_rezalloc_aligned(void *p, size_t size, size_t align) {

@@ -80,7 +80,7 @@ void lm_arenas_at_start(const lm_at_start_t *want);
 
 /* Defined in the file of the constructor that calls it. Code that refers to it has that file
  * linked. */
-extern LM_HIDDEN const char lm_boots;
+extern LM_HIDDEN const char lm_force_constructor;
 
 /* Statistics of the whole process. */
 typedef struct lm_stats {

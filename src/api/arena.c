@@ -21,7 +21,7 @@ static lm_range_kind_t kind_of(unsigned flags, int node) {
 }
 
 /* Stores the new arena in *arena, unless NULL, and returns `result`. */
-static int given(int result, loam_arena *made, loam_arena **arena) {
+static int api_arena_given(int result, loam_arena *made, loam_arena **arena) {
     if (arena != NULL) *arena = made;
     return result;
 }
@@ -29,22 +29,22 @@ static int given(int result, loam_arena *made, loam_arena **arena) {
 int loam_manage_memory(void *start, size_t bytes, unsigned flags, int node, loam_arena **arena) {
     loam_arena *made = NULL;
     if ((flags & ~(unsigned)OF_MANAGED) != 0 || !lm_node_exists(node))
-        return given(-EINVAL, NULL, arena);
+        return api_arena_given(-EINVAL, NULL, arena);
     lm_range_kind_t kind = kind_of(flags, node);
     int result = lm_range_manage(start, bytes, &kind, &made);
-    return given(result, made, arena);
+    return api_arena_given(result, made, arena);
 }
 
 int loam_reserve_memory(size_t bytes, unsigned flags, int node, loam_arena **arena) {
     loam_arena *made = NULL;
-    if ((flags & ~(unsigned)OF_RESERVED) != 0) return given(-EINVAL, NULL, arena);
+    if ((flags & ~(unsigned)OF_RESERVED) != 0) return api_arena_given(-EINVAL, NULL, arena);
     lm_reserve_t want = {.bytes = bytes,
                          .backed = (flags & LOAM_ARENA_BACKED) != 0,
                          .huge = (flags & LOAM_ARENA_HUGE) != 0,
                          .kind = kind_of(flags, node)};
     int result = lm_range_reserve(&want, &made);
     lm_limit_answer_if_crossed();
-    return given(result, made, arena);
+    return api_arena_given(result, made, arena);
 }
 
 /* Describes a request for huge pages. Returns false iff pages of that size do not exist, count is
@@ -61,11 +61,11 @@ int loam_reserve_huge_pages(size_t page_bytes, size_t count, unsigned flags, int
     lm_reserve_t want;
     if (!huge(&want, page_bytes, count, timeout_ms) ||
         (flags & ~(unsigned)LOAM_ARENA_EXCLUSIVE) != 0)
-        return given(-EINVAL, NULL, arena);
+        return api_arena_given(-EINVAL, NULL, arena);
     want.kind = kind_of(flags, node);
     int result = lm_range_reserve(&want, &made);
     lm_limit_answer_if_crossed();
-    return given(result, made, arena);
+    return api_arena_given(result, made, arena);
 }
 
 int loam_reserve_huge_pages_interleave(size_t page_bytes, size_t count, unsigned nodes,
@@ -81,7 +81,7 @@ int loam_reserve_huge_pages_interleave(size_t page_bytes, size_t count, unsigned
 loam_heap *loam_heap_create_in(loam_arena *arena, bool spill) {
     if (arena == NULL) return (loam_heap *)lm_failed(EINVAL);
     errno = EBUSY; /* the heap sets ENOMEM if that is the reason */
-    return lm_whole_create_in(arena, spill);
+    return lm_fheap_create_in(arena, spill);
 }
 
 bool loam_arena_contains(const loam_arena *arena, const void *p) {
@@ -145,7 +145,7 @@ int loam_numa_node(void) { return lm_node_here(); }
 
 /* ---- At the start ---- */
 
-static void failed(const char *what, size_t mib, int result) {
+static void api_arena_failed(const char *what, size_t mib, int result) {
     if (result >= 0 || result == -ETIMEDOUT) return;      /* a timeout has had its line already */
     if (lm_load_relaxed(&lm_misuse_policy.quiet)) return; /* relaxed: an independent word */
     lm_print("loam: %s: %zu MiB cannot be had%s", lm_option_called(what).text, mib,
@@ -164,7 +164,7 @@ static void reserve_pages(const char *what, size_t page_bytes, size_t count,
         result = want->node == LM_NODE_ANY ? lm_range_reserve_on_nodes(&pages, 0)
                                            : lm_range_reserve(&pages, &range);
     }
-    failed(what, count * (page_bytes / LM_MIB), result);
+    api_arena_failed(what, count * (page_bytes / LM_MIB), result);
 }
 
 void lm_arenas_at_start(const lm_at_start_t *want) {
@@ -172,5 +172,5 @@ void lm_arenas_at_start(const lm_at_start_t *want) {
     reserve_pages("RESERVE_LARGE_OS_PAGES", 2 * LM_MIB, want->pages_2m, want);
     if (want->bytes == 0) return;
     int result = loam_reserve_memory(want->bytes, LOAM_ARENA_PURGE, LOAM_NODE_ANY, NULL);
-    failed("RESERVE_OS_MEMORY", want->bytes / LM_MIB, result);
+    api_arena_failed("RESERVE_OS_MEMORY", want->bytes / LM_MIB, result);
 }

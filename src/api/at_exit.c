@@ -40,12 +40,12 @@ lm_at_exit_t __cxa_atexit;
 
 /* One thread at a time writes these, because exit runs handlers one by one. Atomic, because any
  * thread may set options. */
-static bool wanted; /* handlers are registered */
-static bool waits;  /* the handler of exit has not run */
-static bool ended;  /* loam's destructor has run */
+static bool at_exit_wanted; /* handlers are registered */
+static bool waits;          /* the handler of exit has not run */
+static bool at_exit_ended;  /* loam's destructor has run */
 static bool printed;
 
-static void print(void) {
+static void at_exit_print(void) {
     if (lm_exchange_relaxed(&printed, true)) return;
     if (lm_option_get(OPTION_SHOW_STATS) == 1) loam_stats_print();
     if (lm_option_get(OPTION_SHOW_STATS) == 2) lm_stats_print_json();
@@ -62,14 +62,14 @@ static void print(void) {
 #ifdef __GLIBC__
 
 /* Relaxed, all: one thread at a time writes the words. */
-static void last(void *argument) {
+static void at_exit_last(void *argument) {
     (void)argument;
     lm_store_relaxed(&waits, false);
-    if (lm_load_relaxed(&ended)) print();
+    if (lm_load_relaxed(&at_exit_ended)) at_exit_print();
 }
 
 void lm_at_exit_first(lm_at_exit_t *at_exit) {
-    lm_store_relaxed(&waits, at_exit(last, NULL, NULL) == 0);
+    lm_store_relaxed(&waits, at_exit(at_exit_last, NULL, NULL) == 0);
 }
 
 static bool wait_for_last(void) {
@@ -85,16 +85,16 @@ static bool wait_for_last(void) { return false; }
 
 void lm_at_exit_wanted(void) {
     lm_os_message_keep();
-    if (lm_exchange_relaxed(&wanted, true)) return;
+    if (lm_exchange_relaxed(&at_exit_wanted, true)) return;
     (void)wait_for_last();
-    (void)at_quick_exit(print);
+    (void)at_quick_exit(at_exit_print);
 }
 
 /* Runs after the other destructors of the module that contains loam. */
 static void ends(void) {
-    lm_store_relaxed(&ended, true);
+    lm_store_relaxed(&at_exit_ended, true);
     if (lm_option_get(OPTION_SHOW_STATS) == 0 && lm_option_get(OPTION_SHOW_LEAKS) == 0) return;
-    if (!wait_for_last()) print();
+    if (!wait_for_last()) at_exit_print();
 }
 
 __attribute__((used, section(".fini_array.00001"))) static void (*const last_of_ours)(void) = ends;

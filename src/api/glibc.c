@@ -30,9 +30,9 @@ typedef struct row {
     int parameter;
     effect_t effect;
     const char *instead; /* what loam does instead */
-} row_t;
+} glibc_row_t;
 
-static const row_t rows[] = {
+static const glibc_row_t glibc_rows[] = {
     {"perturb", "MALLOC_PERTURB_", "M_PERTURB", M_PERTURB, PERTURB, ""},
     {"trim_threshold", "MALLOC_TRIM_THRESHOLD_", "M_TRIM_THRESHOLD", M_TRIM_THRESHOLD, TRIM,
      "free memory goes back after LOAM_PURGE_DELAY; only -1 has a meaning, never"},
@@ -60,7 +60,7 @@ static const row_t rows[] = {
     {"tcache_unsorted_limit", NULL, NULL, 0, IGNORED,
      "freed blocks of every size to 64 KiB wait in lists of their thread"},
 };
-enum { ROWS = sizeof rows / sizeof rows[0] };
+enum { ROWS = sizeof glibc_rows / sizeof glibc_rows[0] };
 
 static const char NAMES[] = "glibc.malloc.", TUNABLES[] = "GLIBC_TUNABLES=";
 
@@ -73,21 +73,21 @@ static bool is_verbose(void) {
 
 /* True iff trimming is off because glibc's parameter says so. Atomic, relaxed: an independent
  * word. */
-static LM_AT_START bool keeps;
+static LM_AT_START bool glibc_keeps;
 
 static void trim(bool never) {
-    if (lm_load_relaxed(&keeps) == never) return;
-    lm_store_relaxed(&keeps, never);
+    if (lm_load_relaxed(&glibc_keeps) == never) return;
+    lm_store_relaxed(&glibc_keeps, never);
     (void)loam_option_set_default("PAGE_RESET", never ? "0" : "1");
 }
 
 /* Returns whether the value has an effect in loam. */
-static bool does(const row_t *row, long value) {
+static bool does(const glibc_row_t *row, long value) {
     return row->effect == PERTURB || (row->effect == TRIM && value == -1) ||
            (row->effect == HUGE && value == 1);
 }
 
-static void act(const row_t *row, long value) {
+static void act(const glibc_row_t *row, long value) {
     if (row->effect == PERTURB) lm_perturb_set((int)value);
     if (row->effect == TRIM) trim(does(row, value));
     if (row->effect == HUGE && does(row, value))
@@ -96,7 +96,7 @@ static void act(const row_t *row, long value) {
 
 /* Returns whether loam's option has the value that the row's effect gives it: LOAM_* of the
  * environment may override it. */
-static bool counts(const row_t *row) {
+static bool glibc_counts(const glibc_row_t *row) {
     char text[8] = "";
     if (row->effect == TRIM) (void)loam_option_get("PAGE_RESET", text, sizeof text);
     if (row->effect == HUGE) (void)loam_option_get("LARGE_OS_PAGES", text, sizeof text);
@@ -104,13 +104,13 @@ static bool counts(const row_t *row) {
 }
 
 /* Prints what became of the setting `what`, quoted as the source writes it. */
-static void say(const row_t *row, lm_piece_t what, long value) {
+static void say(const glibc_row_t *row, lm_piece_t what, long value) {
     const lm_shown_t shown = lm_option_show(what);
     const char *text = shown.text;
     unsigned byte = (unsigned)value & 0xff;
     if (!does(row, value))
         lm_print("loam: %s ignored: %s", text, row->instead);
-    else if (!counts(row))
+    else if (!glibc_counts(row))
         lm_print("loam: %s ignored: LOAM_%s is given as well", text,
                  row->effect == TRIM ? "PAGE_RESET" : "LARGE_OS_PAGES");
     else if (row->effect == PERTURB && value == 0)
@@ -128,7 +128,7 @@ static void say(const row_t *row, lm_piece_t what, long value) {
 /* Reads a number as glibc does: decimal, octal or hexadecimal, up to the first character that is no
  * digit. It does not call strtol, because a preloaded tool may have wrapped that by a function that
  * allocates. */
-static long number(const char *text, size_t length) {
+static long glibc_number(const char *text, size_t length) {
     const char *end = text + length;
     while (text < end && (*text == ' ' || *text == '\t')) text++;
     bool minus = text < end && *text == '-';
@@ -145,15 +145,15 @@ static long number(const char *text, size_t length) {
 }
 
 /* Returns whether the value is possible; glibc ignores others. */
-static bool fits(const row_t *row, long value) {
+static bool glibc_fits(const glibc_row_t *row, long value) {
     return row->effect != PERTURB || (value >= 0 && value <= 0xff);
 }
 
-static void setting(const row_t *row, const char *whole, const char *value, size_t length,
+static void setting(const glibc_row_t *row, const char *whole, const char *value, size_t length,
                     bool aloud) {
-    long n = number(value, length);
+    long n = glibc_number(value, length);
     lm_piece_t all = {whole, (size_t)(value - whole) + length};
-    if (!fits(row, n)) {
+    if (!glibc_fits(row, n)) {
         if (aloud)
             lm_print("loam: %s ignored: a value from 0 to 255 is wanted", lm_option_show(all).text);
         return;
@@ -167,10 +167,10 @@ static void setting(const row_t *row, const char *whole, const char *value, size
 static void read_names(const char *entry, bool aloud) {
     const char *equals = strchr(entry, '=');
     for (size_t i = 0; equals != NULL && i < ROWS; i++) {
-        const char *name = rows[i].environment;
+        const char *name = glibc_rows[i].environment;
         if (name == NULL || strlen(name) != (size_t)(equals - entry)) continue;
         if (strncmp(entry, name, strlen(name)) != 0) continue;
-        setting(&rows[i], entry, equals + 1, strlen(equals + 1), aloud);
+        setting(&glibc_rows[i], entry, equals + 1, strlen(equals + 1), aloud);
     }
 }
 
@@ -181,9 +181,10 @@ static void read_tunable(const char *pair, size_t length, bool aloud) {
     const char *name = pair + front;
     size_t bytes = (size_t)(equals - name), left = length - (size_t)(equals + 1 - pair);
     for (size_t i = 0; i < ROWS; i++) {
-        if (strlen(rows[i].tunable) != bytes || strncmp(name, rows[i].tunable, bytes) != 0)
+        if (strlen(glibc_rows[i].tunable) != bytes ||
+            strncmp(name, glibc_rows[i].tunable, bytes) != 0)
             continue;
-        setting(&rows[i], pair, equals + 1, left, aloud);
+        setting(&glibc_rows[i], pair, equals + 1, left, aloud);
         return;
     }
     if (aloud)
@@ -212,12 +213,13 @@ void lm_glibc_read(char **environment, bool aloud) {
 /* ---- mallopt ---- */
 
 /* Bit i is set iff row i has been reported. Atomic, relaxed: independent bits. */
-static uint32_t said;
+static uint32_t glibc_said;
 
-static void say_once(const row_t *row, int value) {
-    uint32_t bit = (uint32_t)1 << (row - rows);
+static void say_once(const glibc_row_t *row, int value) {
+    uint32_t bit = (uint32_t)1 << (row - glibc_rows);
     if (!is_verbose()) return;
-    if (!does(row, value) && (__atomic_fetch_or(&said, bit, __ATOMIC_RELAXED) & bit) != 0) return;
+    if (!does(row, value) && (__atomic_fetch_or(&glibc_said, bit, __ATOMIC_RELAXED) & bit) != 0)
+        return;
     lm_line_t line = {0};
     lm_line_add(&line, "mallopt(%s, %d)", row->name, value);
     say(row, lm_piece(line.text), value);
@@ -225,7 +227,7 @@ static void say_once(const row_t *row, int value) {
 
 int loam_mallopt(int parameter, int value) {
     for (size_t i = 0; i < ROWS; i++) {
-        const row_t *row = &rows[i];
+        const glibc_row_t *row = &glibc_rows[i];
         if (row->name == NULL || row->parameter != parameter) continue;
         if (parameter == M_MXFAST && (value < 0 || value > (int)MXFAST_MOST)) return 0;
         act(row, value);

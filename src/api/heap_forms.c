@@ -32,7 +32,7 @@ void *loam_heap_zalloc_small(loam_heap *heap, size_t size) {
 
 void *loam_heap_zalloc_aligned(loam_heap *heap, size_t size, size_t align) {
     if (!lm_is_pow2(align)) return lm_failed(EINVAL);
-    ALLOCATE(size, lm_whole_zalloc_aligned(heap, size, align));
+    ALLOCATE(size, lm_fheap_zalloc_aligned(heap, size, align));
 }
 
 void *loam_heap_calloc_aligned(loam_heap *heap, size_t count, size_t size, size_t align) {
@@ -44,7 +44,7 @@ void *loam_heap_calloc_aligned(loam_heap *heap, size_t count, size_t size, size_
 
 /* ---- Other sizes ---- */
 
-static void *freed(void *p) {
+static void *heap_forms_freed(void *p) {
     lm_free(p);
     return NULL;
 }
@@ -63,23 +63,23 @@ void *loam_heap_reallocf(loam_heap *heap, void *p, size_t size) {
     return NULL;
 }
 
-static void *resize(loam_heap *heap, void *p, size_t size, size_t align) {
-    if (p == NULL) return lm_whole_malloc_aligned(heap, size, align);
-    return size != 0 ? lm_whole_realloc_aligned(heap, p, size, align) : freed(p);
+static void *heap_forms_resize(loam_heap *heap, void *p, size_t size, size_t align) {
+    if (p == NULL) return lm_fheap_malloc_aligned(heap, size, align);
+    return size != 0 ? lm_fheap_realloc_aligned(heap, p, size, align) : heap_forms_freed(p);
 }
 
 void *loam_heap_realloc_aligned(loam_heap *heap, void *p, size_t size, size_t align) {
     if (!lm_is_pow2(align)) return lm_failed(EINVAL);
-    REALLOCATE(p, size, resize(heap, p, size, align));
+    REALLOCATE(p, size, heap_forms_resize(heap, p, size, align));
 }
 
-static void *resize_zeroed(loam_heap *heap, void *p, size_t size, size_t align) {
-    if (p == NULL) return lm_whole_zalloc_aligned(heap, size, align);
-    return size != 0 ? lm_whole_recalloc(heap, p, size, align) : freed(p);
+static void *heap_forms_resize_zeroed(loam_heap *heap, void *p, size_t size, size_t align) {
+    if (p == NULL) return lm_fheap_zalloc_aligned(heap, size, align);
+    return size != 0 ? lm_fheap_recalloc(heap, p, size, align) : heap_forms_freed(p);
 }
 
 void *loam_heap_rezalloc(loam_heap *heap, void *p, size_t size) {
-    REALLOCATE(p, size, resize_zeroed(heap, p, size, 1));
+    REALLOCATE(p, size, heap_forms_resize_zeroed(heap, p, size, 1));
 }
 
 void *loam_heap_recalloc(loam_heap *heap, void *p, size_t count, size_t size) {
@@ -90,7 +90,7 @@ void *loam_heap_recalloc(loam_heap *heap, void *p, size_t count, size_t size) {
 
 void *loam_heap_rezalloc_aligned(loam_heap *heap, void *p, size_t size, size_t align) {
     if (!lm_is_pow2(align)) return lm_failed(EINVAL);
-    REALLOCATE(p, size, resize_zeroed(heap, p, size, align));
+    REALLOCATE(p, size, heap_forms_resize_zeroed(heap, p, size, align));
 }
 
 void *loam_heap_recalloc_aligned(loam_heap *heap, void *p, size_t count, size_t size,
@@ -121,6 +121,6 @@ char *loam_heap_realpath(loam_heap *heap, const char *path, char *resolved) {
 
 /* ---- Ownership ---- */
 
-loam_heap *loam_heap_get_default(void) { return lm_whole_chosen(); }
+loam_heap *loam_heap_get_default(void) { return lm_fheap_chosen(); }
 
-loam_heap *loam_heap_of(const void *p) { return lm_whole_of(p); }
+loam_heap *loam_heap_of(const void *p) { return lm_fheap_of(p); }

@@ -9,7 +9,7 @@
 
 LM_STATIC_ASSERT((size_t)LOAM_SMALL_MOST == (size_t)LM_SMALL_MOST, "as documented");
 
-const char lm_boots = 1;
+const char lm_force_constructor = 1;
 
 /* The program's string of options, if it has one. */
 extern __attribute__((weak)) const char *loam_config;
@@ -77,17 +77,17 @@ void *loam_mallocarray(size_t count, size_t size) {
 
 /* ---- Other sizes ---- */
 
-static void *freed(void *p) {
+static void *malloc_freed(void *p) {
     lm_free(p);
     return NULL;
 }
 
-LM_INLINE void *resize(void *p, size_t size) {
+LM_INLINE void *malloc_resize(void *p, size_t size) {
     if (p == NULL) return lm_malloc(size);
-    return size != 0 ? lm_realloc(p, size) : freed(p);
+    return size != 0 ? lm_realloc(p, size) : malloc_freed(p);
 }
 
-void *loam_realloc(void *p, size_t size) { REALLOCATE(p, size, resize(p, size)); }
+void *loam_realloc(void *p, size_t size) { REALLOCATE(p, size, malloc_resize(p, size)); }
 
 void *loam_reallocarray(void *p, size_t count, size_t size) {
     size_t bytes;
@@ -104,12 +104,12 @@ void *loam_reallocf(void *p, size_t size) {
     return there;
 }
 
-LM_INLINE void *resize_zeroed(void *p, size_t size) {
+LM_INLINE void *malloc_resize_zeroed(void *p, size_t size) {
     if (p == NULL) return lm_zalloc(size);
-    return size != 0 ? lm_recalloc(p, size, 1, 0) : freed(p);
+    return size != 0 ? lm_recalloc(p, size, 1, 0) : malloc_freed(p);
 }
 
-void *loam_rezalloc(void *p, size_t size) { REALLOCATE(p, size, resize_zeroed(p, size)); }
+void *loam_rezalloc(void *p, size_t size) { REALLOCATE(p, size, malloc_resize_zeroed(p, size)); }
 
 void *loam_recalloc(void *p, size_t count, size_t size) {
     size_t bytes;
@@ -128,7 +128,7 @@ size_t loam_usable_size(const void *p) { return p != NULL ? lm_usable_size(p) : 
 size_t loam_good_size(size_t size) { return lm_good_size(size); }
 
 size_t loam_collect(void) {
-    if (lm_load_relaxed(&lm_beating) && lm_told_may()) (void)lm_deferred_free(true);
+    if (lm_load_relaxed(&lm_heartbeat_wanted) && lm_told_may()) (void)lm_deferred_free(true);
     lm_heap_collect();
     return lm_purge_all();
 }
@@ -136,7 +136,7 @@ size_t loam_collect(void) {
 size_t loam_collect_bytes(size_t bytes) {
     size_t given = lm_purge_some(bytes);
     if (given >= bytes) return given;
-    if (lm_load_relaxed(&lm_beating) && lm_told_may()) (void)lm_deferred_free(true);
+    if (lm_load_relaxed(&lm_heartbeat_wanted) && lm_told_may()) (void)lm_deferred_free(true);
     lm_heap_collect();
     return given + lm_purge_some(bytes - given);
 }

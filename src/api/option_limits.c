@@ -24,7 +24,7 @@ enum { SOFT, HARD, LIMITS };
 static const option_name_t options[LIMITS] = {OPTION_LIMIT_SOFT, OPTION_LIMIT_HARD};
 
 /* Value of each source. Atomic. 0: the source has said nothing; otherwise the bytes plus one. */
-static size_t given[LIMITS][SOURCES];
+static size_t option_limits_given[LIMITS][SOURCES];
 static bool any_given; /* atomic: some source has given a value */
 
 typedef struct limits {
@@ -37,23 +37,23 @@ static int limit_of(option_name_t option) { return option == OPTION_LIMIT_HARD ?
 /* Returns whether the source has given a value, and stores it in *bytes. Sequentially consistent,
  * with the store in note: of two threads that set limits at once, the one that settles last sees
  * both values. */
-static bool said(int limit, source_t source, size_t *bytes) {
-    size_t value = __atomic_load_n(&given[limit][source], __ATOMIC_SEQ_CST);
+static bool option_limits_said(int limit, source_t source, size_t *bytes) {
+    size_t value = __atomic_load_n(&option_limits_given[limit][source], __ATOMIC_SEQ_CST);
     *bytes = value > 0 ? value - 1 : 0;
     return value > 0 || source == BY_DEFAULT;
 }
 
-static void note(int limit, source_t source, size_t bytes) {
+static void option_limits_note(int limit, source_t source, size_t bytes) {
     /* Relaxed: the thread that records a value settles afterwards. */
     lm_store_relaxed(&any_given, true);
     /* Sequentially consistent: see said(). */
-    __atomic_store_n(&given[limit][source], bytes + 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&option_limits_given[limit][source], bytes + 1, __ATOMIC_SEQ_CST);
 }
 
 /* Returns the strongest source weaker than `below` that has given a value. */
 static source_t strongest(int limit, source_t below, size_t *bytes) {
     source_t source = below - 1;
-    while (!said(limit, source, bytes)) source--;
+    while (!option_limits_said(limit, source, bytes)) source--;
     return source;
 }
 
@@ -70,20 +70,20 @@ static limits_t decide(void) {
     return now;
 }
 
-static bool same(const limits_t *a, const limits_t *b) {
+static bool option_limits_same(const limits_t *a, const limits_t *b) {
     return a->by[SOFT] == b->by[SOFT] && a->by[HARD] == b->by[HARD] &&
            a->bytes[SOFT] == b->bytes[SOFT] && a->bytes[HARD] == b->bytes[HARD];
 }
 
 /* Stores both limits until the decision is still the current one. Returns it. */
-static limits_t settle(void) {
+static limits_t option_limits_settle(void) {
     limits_t now;
     do {
         now = decide();
         for (int i = 0; i < LIMITS; i++)
             lm_option_store(options[i], (lm_piece_t){0}, now.bytes[i], now.by[i]);
         limits_t after = decide();
-        if (same(&now, &after)) return now;
+        if (option_limits_same(&now, &after)) return now;
     } while (true);
 }
 
@@ -105,7 +105,7 @@ static lm_line_t cause(const limits_t *now, int limit) {
 }
 
 /* Reports that the value of `source` is ignored. */
-static void report(const limits_t *now, int limit, source_t source, size_t bytes) {
+static void option_limits_report(const limits_t *now, int limit, source_t source, size_t bytes) {
     lm_report("loam: %s=%s ignored: it is %s %s", lm_option_named(options[limit], source).text,
               lm_option_value_text(options[limit], 0, bytes).text,
               limit == SOFT ? "above" : "below", cause(now, 1 - limit).text);
@@ -115,23 +115,24 @@ void lm_option_limits_reset(void) {
     /* Relaxed, both: called at the start, or by a test. */
     lm_store_relaxed(&any_given, false);
     for (int i = 0; i < LIMITS; i++) {
-        for (int source = 0; source < SOURCES; source++) lm_store_relaxed(&given[i][source], 0);
+        for (int source = 0; source < SOURCES; source++)
+            lm_store_relaxed(&option_limits_given[i][source], 0);
     }
 }
 
 void lm_option_limit_note(option_name_t option, size_t bytes, source_t source) {
-    note(limit_of(option), source, bytes);
+    option_limits_note(limit_of(option), source, bytes);
 }
 
 void lm_option_limits_settle(void) {
     /* Relaxed: a call settles what it has recorded itself. */
     if (!lm_load_relaxed(&any_given)) return;
-    limits_t now = settle();
+    limits_t now = option_limits_settle();
     size_t bytes;
     for (int i = 0; i < LIMITS; i++) {
         for (source_t source = strongest(i, SOURCES, &bytes); source > now.by[i];
              source = strongest(i, source, &bytes))
-            report(&now, i, source, bytes);
+            option_limits_report(&now, i, source, bytes);
     }
 }
 
@@ -139,8 +140,8 @@ void lm_option_limits_settle(void) {
 static void report_users(const limits_t *before, const limits_t *now, int limit) {
     size_t bytes;
     if (before->by[limit] == BY_ENVIRONMENT && now->by[limit] < BY_ENVIRONMENT &&
-        said(limit, BY_ENVIRONMENT, &bytes))
-        report(now, limit, BY_ENVIRONMENT, bytes);
+        option_limits_said(limit, BY_ENVIRONMENT, &bytes))
+        option_limits_report(now, limit, BY_ENVIRONMENT, bytes);
 }
 
 int lm_option_limit_set(option_name_t option, size_t bytes, source_t source) {
@@ -153,8 +154,8 @@ int lm_option_limit_set(option_name_t option, size_t bytes, source_t source) {
         if (!agree(soft, limit == SOFT ? soft_or_hard : bytes)) return -EINVAL;
     }
     limits_t before = decide();
-    note(limit, source, bytes);
-    limits_t now = settle();
+    option_limits_note(limit, source, bytes);
+    limits_t now = option_limits_settle();
     report_users(&before, &now, other);
     return 0;
 }
@@ -163,8 +164,8 @@ bool lm_options_limit(size_t soft, size_t hard) {
     if (soft > lm_option_table[OPTION_LIMIT_SOFT].most ||
         hard > lm_option_table[OPTION_LIMIT_HARD].most || !agree(soft, hard))
         return false;
-    note(SOFT, BY_CALL, soft);
-    note(HARD, BY_CALL, hard);
-    (void)settle();
+    option_limits_note(SOFT, BY_CALL, soft);
+    option_limits_note(HARD, BY_CALL, hard);
+    (void)option_limits_settle();
     return true;
 }

@@ -33,7 +33,8 @@ typedef struct reading {
 
 /* Returns whether this mention of an option counts: it is the first in its source, or the option's
  * own name after an alias. Reports mentions that do not count. */
-static bool counts(reading_t *reading, option_name_t option, lm_piece_t name, bool alias) {
+static bool option_read_counts(reading_t *reading, option_name_t option, lm_piece_t name,
+                               bool alias) {
     const char *prefix = lm_option_prefix(reading->source);
     lm_piece_t before = reading->given[option];
     bool again = before.text != NULL, better = again && !alias && reading->by_alias[option];
@@ -94,7 +95,7 @@ static void read_pair(reading_t *reading, lm_piece_t name, lm_piece_t value) {
     /* An earlier constructor may have called loam_option_set, which is stronger. */
     bool stronger = lm_option_source(option) > reading->source;
     if (stronger && !lm_option_limits(option)) return;
-    if (!counts(reading, option, name, factor != 0)) return;
+    if (!option_read_counts(reading, option, name, factor != 0)) return;
     switch (lm_option_read(option, factor, value, &number)) {
     case 0:
         if (lm_option_limits(option)) lm_option_limit_note(option, number, reading->source);
@@ -122,7 +123,7 @@ const char *lm_options_text(const void *config) {
     return texts == 7 || (pointer != NULL && !lm_os_mapped(pointer)) ? config : pointer;
 }
 
-static void read_program(const char *config) {
+static void option_read_read_program(const char *config) {
     reading_t reading = {.source = BY_PROGRAM};
     lm_piece_t name, value;
     while (lm_option_pair(&config, &name, &value)) {
@@ -133,7 +134,7 @@ static void read_program(const char *config) {
     }
 }
 
-static void read_environment(char **environment) {
+static void option_read_read_environment(char **environment) {
     static const char PREFIX[] = "LOAM_";
     reading_t reading = {.source = BY_ENVIRONMENT};
     for (char **entry = environment; *entry != NULL; entry++) {
@@ -164,7 +165,7 @@ static void start_sites(void) {
 }
 
 /* Applies options that depend on each other. */
-static void look_at_limits(void) {
+static void option_read_look_at_limits(void) {
     lm_option_limits_settle();
     size_t mode = lm_option_get(OPTION_LIMIT_CGROUP);
     if (mode == LM_CGROUP_IGNORED || lm_limit_find_cgroup() || mode != LM_CGROUP_EXPECTED) return;
@@ -190,15 +191,15 @@ void lm_options_read(const char *config, char **environment) {
         for (int i = 0; i < OPTION_COUNT; i++)
             lm_option_store(i, (lm_piece_t){0}, lm_option_table[i].initial, BY_DEFAULT);
     }
-    if (config != NULL) read_program(config);
+    if (config != NULL) option_read_read_program(config);
     if (!LOAM_READ_ENVIRONMENT || lm_option_get(OPTION_ENVIRONMENT) == 0 || lm_os_secure())
         environment = NULL;
     if (environment != NULL) {
         lm_glibc_read(environment, false);
-        read_environment(environment);
+        option_read_read_environment(environment);
     }
     started = true;
-    look_at_limits();
+    option_read_look_at_limits();
     start_rows();
     start_sites();
     if (lm_option_get(OPTION_VERBOSE) == 0) return;

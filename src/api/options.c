@@ -26,7 +26,7 @@ enum {
     IN_METER = LOAM_METER > 1,
     IN_READING = LOAM_READ_ENVIRONMENT
 };
-static const bool here[] = {IN_ANY, IN_DEBUG, IN_SECURE, IN_METER, IN_READING};
+static const bool options_here[] = {IN_ANY, IN_DEBUG, IN_SECURE, IN_METER, IN_READING};
 static const char *const elsewhere[] = {"", "only the debug build can (cmake -DLOAM_DEBUG=ON)",
                                         "only the secure build can (cmake -DLOAM_SECURE=ON)",
                                         "this library was built without it (cmake -DLOAM_METER=2)",
@@ -74,7 +74,7 @@ static const char *const source_names[] = {"default", "program", "program", "env
 static const char *const prefixes[] = {"", "loam_config: ", "loam_option_set_default: ", "LOAM_",
                                        "loam_option_set: "};
 
-static size_t values[OPTION_COUNT] = {
+static size_t options_values[OPTION_COUNT] = {
 /* atomic */
 #define SWITCH(name, initial, when, build, ...) IN(build, initial),
 #define NUMBER(name, unit, initial, least, most, when, build, ...) IN(build, initial),
@@ -88,7 +88,7 @@ static LM_AT_START uint8_t sources[OPTION_COUNT]; /* atomic */
 
 /* Makes programs that are linked statically, and use nothing else of loam's malloc, read options as
  * well. */
-__attribute__((used)) static const char *const boots = &lm_boots;
+__attribute__((used)) static const char *const boots = &lm_force_constructor;
 
 /* The value of the only path; written before main only. */
 static char rows_path[LM_OPTION_PATH];
@@ -108,14 +108,14 @@ lm_line_t lm_option_value_text(option_name_t name, size_t factor, size_t number)
  * consistent, with the store in set: all threads must agree on the order of these accesses. */
 #define PUT(place, convert) \
     do { \
-        value = __atomic_load_n(&values[option], __ATOMIC_SEQ_CST); \
+        value = __atomic_load_n(&options_values[option], __ATOMIC_SEQ_CST); \
         __atomic_store_n(&(place), (convert), __ATOMIC_SEQ_CST); \
-    } while (value != __atomic_load_n(&values[option], __ATOMIC_SEQ_CST))
+    } while (value != __atomic_load_n(&options_values[option], __ATOMIC_SEQ_CST))
 
 /* Relaxed: an independent word. */
-static size_t get(option_name_t option) { return lm_load_relaxed(&values[option]); }
+static size_t options_get(option_name_t option) { return lm_load_relaxed(&options_values[option]); }
 
-size_t lm_option_get(option_name_t option) { return get(option); }
+size_t lm_option_get(option_name_t option) { return options_get(option); }
 
 const char *lm_option_path(void) { return rows_path; }
 
@@ -182,7 +182,7 @@ static void apply(option_name_t option) {
     case OPTION_GUARD_SAMPLING_SLOTS: PUT(lm_sampling.slots, (uint32_t)value); break;
     case OPTION_SHOW_STATS:
     case OPTION_SHOW_LEAKS:
-        if (get(option) != 0) lm_at_exit_wanted();
+        if (options_get(option) != 0) lm_at_exit_wanted();
         break;
     /* Read where they are needed. */
     case OPTION_ENVIRONMENT:
@@ -198,7 +198,7 @@ static void set(option_name_t option, size_t value, source_t source) {
     /* Relaxed: for display only. */
     lm_store_relaxed(&sources[option], (uint8_t)source);
     /* Sequentially consistent: see PUT. */
-    __atomic_store_n(&values[option], value, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&options_values[option], value, __ATOMIC_SEQ_CST);
     apply(option);
 }
 
@@ -236,7 +236,7 @@ int lm_option_read(option_name_t option, size_t factor, lm_piece_t text, size_t 
     } else if (!lm_option_parse(row, factor, text, number)) {
         return -EINVAL;
     }
-    return *number != 0 && !here[row->build] ? -ENOTSUP : 0;
+    return *number != 0 && !options_here[row->build] ? -ENOTSUP : 0;
 }
 
 lm_line_t lm_option_called(const char *name) {
@@ -287,9 +287,9 @@ int loam_option_get(const char *name, char *value, size_t bytes) {
     size_t factor;
     if (name == NULL || value == NULL || !lm_option_find(lm_piece(name), true, &option, &factor))
         return -EINVAL;
-    bool path = lm_option_table[option].path && get(option) != 0;
+    bool path = lm_option_table[option].path && options_get(option) != 0;
     lm_line_t line = {0};
-    if (!path) line = lm_option_value_text(option, factor, get(option));
+    if (!path) line = lm_option_value_text(option, factor, options_get(option));
     const char *text = path ? rows_path : line.text;
     size_t length = strlen(text);
     if (length >= bytes) return -ENOSPC;
@@ -302,7 +302,9 @@ int loam_option_get_number(const char *name, size_t *number) {
     size_t factor;
     if (name == NULL || number == NULL || !lm_option_find(lm_piece(name), true, &option, &factor))
         return -EINVAL;
-    return lm_option_number(&lm_option_table[option], factor, get(option), number) ? 0 : -EINVAL;
+    return lm_option_number(&lm_option_table[option], factor, options_get(option), number)
+               ? 0
+               : -EINVAL;
 }
 
 size_t loam_option_get_clamp(const char *name, size_t least, size_t most) {
@@ -325,7 +327,7 @@ const char *loam_option_name(size_t index) {
 void loam_options_print(void) {
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         lm_print("LOAM_%s=%s (%s): %s", lm_option_table[i].name,
-                 lm_option_value_text((option_name_t)i, 0, get((option_name_t)i)).text,
+                 lm_option_value_text((option_name_t)i, 0, options_get((option_name_t)i)).text,
                  source_names[lm_option_source((option_name_t)i)], lm_option_table[i].sentence);
     }
 }

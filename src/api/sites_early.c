@@ -23,7 +23,7 @@ typedef struct early {
     size_t value;
 } early_t;
 
-static void take(early_t *early, lm_piece_t name, bool any_case, lm_piece_t value) {
+static void sites_early_take(early_t *early, lm_piece_t name, bool any_case, lm_piece_t value) {
     const lm_option_t *row = &lm_option_table[early->option];
     size_t number;
     if (early->given || !lm_piece_same(name, row->name, any_case)) return;
@@ -31,23 +31,24 @@ static void take(early_t *early, lm_piece_t name, bool any_case, lm_piece_t valu
     if (lm_option_parse(row, 0, value, &number)) early->value = number;
 }
 
-static void read_program(const char *config, early_t *sites, early_t *environment) {
+static void sites_early_read_program(const char *config, early_t *sites, early_t *environment) {
     lm_piece_t name, value;
     while (lm_option_pair(&config, &name, &value)) {
         if (value.text == NULL) continue;
-        take(sites, name, true, value);
-        take(environment, name, true, value);
+        sites_early_take(sites, name, true, value);
+        sites_early_take(environment, name, true, value);
     }
 }
 
-static void read_environment(char **environment, early_t *sites) {
+static void sites_early_read_environment(char **environment, early_t *sites) {
     static const char PREFIX[] = "LOAM_";
     sites->given = false; /* the environment is stronger */
     for (; *environment != NULL; environment++) {
         if (strncmp(*environment, PREFIX, sizeof PREFIX - 1) != 0) continue;
         const char *name = *environment + sizeof PREFIX - 1, *equals = strchr(name, '=');
         if (equals == NULL) continue;
-        take(sites, (lm_piece_t){name, (size_t)(equals - name)}, false, lm_piece(equals + 1));
+        sites_early_take(sites, (lm_piece_t){name, (size_t)(equals - name)}, false,
+                         lm_piece(equals + 1));
     }
 }
 
@@ -57,9 +58,9 @@ bool lm_sites_expected(unsigned *depth) {
     char **variables = lm_os_environment();
     if (variables == NULL) return false;
     const char *config = lm_program_options();
-    if (config != NULL) read_program(config, &sites, &environment);
+    if (config != NULL) sites_early_read_program(config, &sites, &environment);
     if (LOAM_READ_ENVIRONMENT && environment.value != 0 && !lm_os_secure())
-        read_environment(variables, &sites);
+        sites_early_read_environment(variables, &sites);
     *depth = (unsigned)sites.value;
     return true;
 }

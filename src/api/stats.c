@@ -64,16 +64,16 @@ static void less_base(loam_stats_count *row, size_t index) {
 /* ---- Taking ---- */
 
 /* Returns a row that adds up, in whatever order its numbers were read. */
-static loam_stats_count row_of(uint64_t total, uint64_t current, uint64_t peak) {
+static loam_stats_count stats_row_of(uint64_t total, uint64_t current, uint64_t peak) {
     if (total < current) total = current;
     return (loam_stats_count){total, total - current, current, peak < current ? current : peak};
 }
 
 static loam_stats_count row_of_tally(const lm_tally_t *tally) {
-    return row_of(tally->now + tally->gone, tally->now, tally->most);
+    return stats_row_of(tally->now + tally->gone, tally->now, tally->most);
 }
 
-static void add_row(loam_stats_count *sum, const loam_stats_count *row, uint64_t times) {
+static void stats_add_row(loam_stats_count *sum, const loam_stats_count *row, uint64_t times) {
     sum->total += row->total * times;
     sum->freed += row->freed * times;
     sum->current += row->current * times;
@@ -81,16 +81,16 @@ static void add_row(loam_stats_count *sum, const loam_stats_count *row, uint64_t
 }
 
 /* Sets the rows that are sums of other rows. */
-static void add_up(loam_stats_t *stats) {
+static void stats_add_up(loam_stats_t *stats) {
     for (size_t i = 0; i < LOAM_STATS_CLASSES; i++) {
         const loam_stats_class *class = &stats->of_class[i];
-        add_row(&stats->small_objects, &class->objects, 1);
-        add_row(&stats->small_bytes, &class->objects, class->object_bytes);
+        stats_add_row(&stats->small_objects, &class->objects, 1);
+        stats_add_row(&stats->small_bytes, &class->objects, class->object_bytes);
         stats->pages.current += class->pages;
     }
-    add_row(&stats->bytes_in_all, &stats->small_bytes, 1);
-    add_row(&stats->bytes_in_all, &stats->large_bytes, 1);
-    add_row(&stats->bytes_in_all, &stats->sampled_bytes, 1);
+    stats_add_row(&stats->bytes_in_all, &stats->small_bytes, 1);
+    stats_add_row(&stats->bytes_in_all, &stats->large_bytes, 1);
+    stats_add_row(&stats->bytes_in_all, &stats->sampled_bytes, 1);
 }
 
 static void name_classes(loam_stats_t *stats) {
@@ -109,24 +109,25 @@ static void take_into(loam_stats_t *stats, lm_stats_t *now) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         loam_stats_class *class = &stats->of_class[c - 1];
         class->objects =
-            row_of(heap->of_class[c].total, heap->of_class[c].blocks, heap->of_class[c].most);
+            stats_row_of(heap->of_class[c].total, heap->of_class[c].blocks, heap->of_class[c].most);
         class->pages = heap->of_class[c].pages;
         class->capacity = heap->of_class[c].capacity;
     }
-    stats->large_objects = row_of(heap->large_total, heap->large_blocks, heap->large_most);
-    stats->large_bytes = row_of(heap->large_bytes_total, heap->large_bytes, heap->large_bytes_most);
+    stats->large_objects = stats_row_of(heap->large_total, heap->large_blocks, heap->large_most);
+    stats->large_bytes =
+        stats_row_of(heap->large_bytes_total, heap->large_bytes, heap->large_bytes_most);
     stats->sampled_objects = row_of_tally(&heap->sampled);
     stats->sampled_bytes = row_of_tally(&heap->sampled_bytes);
-    add_up(stats);
-    stats->pages =
-        row_of(heap->pages_gone + stats->pages.current, stats->pages.current, heap->pages_most);
+    stats_add_up(stats);
+    stats->pages = stats_row_of(heap->pages_gone + stats->pages.current, stats->pages.current,
+                                heap->pages_most);
     stats->committed = row_of_tally(&span->committed);
     stats->reserved = row_of_tally(&span->reserved);
     stats->segments = (loam_stats_count){
         stats->reserved.total >> LM_SLICE_SHIFT, stats->reserved.freed >> LM_SLICE_SHIFT,
         stats->reserved.current >> LM_SLICE_SHIFT, stats->reserved.peak >> LM_SLICE_SHIFT};
     stats->abandoned = row_of_tally(&heap->orphans);
-    stats->threads = row_of(heap->threads_total, heap->threads, heap->threads_most);
+    stats->threads = stats_row_of(heap->threads_total, heap->threads, heap->threads_most);
     stats->metadata_bytes = span->metadata_bytes + span->meta_bytes;
     stats->held_bytes = heap->held_bytes;
     stats->dirty_bytes = span->dirty_bytes;
@@ -146,7 +147,7 @@ static LM_NOINLINE void take_on_stack(loam_stats_t *stats) {
 
 /* Reads all statistics since the start. A stack of 16 KiB has no room for both structs. The lock is
  * only tried, because it may stay taken in the child of a fork. */
-static void take_all(loam_stats_t *stats) {
+static void stats_take_all(loam_stats_t *stats) {
     static lm_lock_t lock;
     static lm_stats_t now;
     if (lm_lock_try(&lock)) {
@@ -186,7 +187,7 @@ static bool room_for(const loam_stats_t *stats, size_t bytes) {
     return stats != NULL && bytes >= offsetof(loam_stats_t, of_class);
 }
 
-static int hand_over(loam_stats_t *to, size_t bytes, loam_stats_t *from) {
+static int stats_hand_over(loam_stats_t *to, size_t bytes, loam_stats_t *from) {
     if (bytes > sizeof *from) bytes = sizeof *from;
     from->bytes = (uint32_t)bytes;
     memcpy(to, from, bytes);
@@ -195,7 +196,7 @@ static int hand_over(loam_stats_t *to, size_t bytes, loam_stats_t *from) {
 
 /* Reads all statistics since the last reset. */
 static LM_NOINLINE void take_since(loam_stats_t *stats) {
-    take_all(stats);
+    stats_take_all(stats);
     each_row(stats, less_base);
     stats->purged_bytes = since(stats->purged_bytes, &base.purged_bytes);
     stats->purges = since(stats->purges, &base.purges);
@@ -209,7 +210,7 @@ static LM_NOINLINE void take_since(loam_stats_t *stats) {
 static LM_NOINLINE int get_part(loam_stats_t *stats, size_t bytes) {
     loam_stats_t all;
     take_since(&all);
-    return hand_over(stats, bytes, &all);
+    return stats_hand_over(stats, bytes, &all);
 }
 
 int loam_stats_get(loam_stats_t *stats, size_t bytes) {
@@ -236,7 +237,7 @@ void loam_stats_reset(void) {
     loam_stats_t all;
     lm_span_forget_peaks();
     lm_heap_forget_peaks();
-    take_all(&all);
+    stats_take_all(&all);
     each_row(&all, set_base);
     lm_store_relaxed(&base.purged_bytes, all.purged_bytes);
     lm_store_relaxed(&base.purges, all.purges);
@@ -246,26 +247,26 @@ void loam_stats_reset(void) {
 
 int loam_heap_stats(loam_heap *heap, loam_stats_t *stats, size_t bytes) {
     if (heap == NULL || !room_for(stats, bytes)) return -EINVAL;
-    if (!lm_whole_alive(heap, "loam_heap_stats")) return -EINVAL;
-    lm_whole_counts_t counts;
-    if (!lm_whole_count_all(heap, &counts)) return -ENOMEM;
+    if (!lm_fheap_alive(heap, "loam_heap_stats")) return -EINVAL;
+    lm_fheap_counts_t counts;
+    if (!lm_fheap_count_all(heap, &counts)) return -ENOMEM;
     loam_stats_t all;
     name_classes(&all);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         loam_stats_class *class = &all.of_class[c - 1];
-        class->objects = row_of(counts.of_class[c].total, counts.of_class[c].blocks, 0);
+        class->objects = stats_row_of(counts.of_class[c].total, counts.of_class[c].blocks, 0);
         class->pages = counts.of_class[c].pages;
         class->capacity = counts.of_class[c].capacity;
         all.held_bytes += (class->capacity - class->objects.current) * class->object_bytes;
     }
-    all.large_objects = row_of(counts.large_total, counts.large, 0);
-    all.large_bytes = row_of(counts.large_bytes_total, counts.large_bytes, 0);
-    add_up(&all);
-    all.pages = row_of(0, all.pages.current, 0);
+    all.large_objects = stats_row_of(counts.large_total, counts.large, 0);
+    all.large_bytes = stats_row_of(counts.large_bytes_total, counts.large_bytes, 0);
+    stats_add_up(&all);
+    all.pages = stats_row_of(0, all.pages.current, 0);
     loam_heap_numbers numbers;
-    lm_whole_numbers(heap, &numbers);
-    all.committed = row_of(0, numbers.committed_bytes, numbers.committed_bytes_most);
-    return hand_over(stats, bytes, &all);
+    lm_fheap_numbers(heap, &numbers);
+    all.committed = stats_row_of(0, numbers.committed_bytes, numbers.committed_bytes_most);
+    return stats_hand_over(stats, bytes, &all);
 }
 
 /* ---- malloc_info: elements and their meaning as in the C library ---- */

@@ -14,11 +14,11 @@ typedef struct out {
     void *context;
 } out_t;
 
-static void send(const out_t *out, const lm_line_t *line) {
+static void stats_json_send(const out_t *out, const lm_line_t *line) {
     out->sink(out->context, line->text, line->used);
 }
 
-static void add_row(lm_line_t *line, const loam_stats_count *row) {
+static void stats_json_add_row(lm_line_t *line, const loam_stats_count *row) {
     lm_line_add(line, "\"total\": %zu, \"freed\": %zu, \"current\": %zu, \"peak\": %zu", row->total,
                 row->freed, row->current, row->peak);
 }
@@ -26,21 +26,21 @@ static void add_row(lm_line_t *line, const loam_stats_count *row) {
 static void write_classes(const out_t *out, const loam_stats_t *stats) {
     lm_line_t first = {0};
     lm_line_add(&first, " \"classes\": [");
-    send(out, &first);
+    stats_json_send(out, &first);
     bool any = false;
     for (size_t i = 0; i < LOAM_STATS_CLASSES; i++) {
         const loam_stats_class *class = &stats->of_class[i];
         if (class->objects.total == 0 && class->pages == 0) continue;
         lm_line_t line = {0};
         lm_line_add(&line, "%s\n  {\"object_bytes\": %zu, ", any ? "," : "", class->object_bytes);
-        add_row(&line, &class->objects);
+        stats_json_add_row(&line, &class->objects);
         lm_line_add(&line, ", \"pages\": %zu, \"capacity\": %zu}", class->pages, class->capacity);
-        send(out, &line);
+        stats_json_send(out, &line);
         any = true;
     }
     lm_line_t last = {0};
     lm_line_add(&last, "],\n");
-    send(out, &last);
+    stats_json_send(out, &last);
 }
 
 #define ROW(name) \
@@ -69,14 +69,14 @@ void lm_stats_write_json(const loam_stats_t *stats, lm_sink_t *sink, void *conte
                 "{\"version\": %u, \"library\": \"%s\", \"build\": \"%s\", \"verdict\": \"%s\",\n",
                 stats->version, LOAM_VERSION_TEXT, lm_build_name(),
                 lm_stats_verdict(stats->bytes_in_all.current));
-    send(&out, &first);
+    stats_json_send(&out, &first);
     write_classes(&out, stats);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         lm_line_t line = {0};
         lm_line_add(&line, " \"%s\": {", rows[i].name);
-        add_row(&line, (const loam_stats_count *)(const void *)(from + rows[i].at));
+        stats_json_add_row(&line, (const loam_stats_count *)(const void *)(from + rows[i].at));
         lm_line_add(&line, "},\n");
-        send(&out, &line);
+        stats_json_send(&out, &line);
     }
     size_t count = sizeof numbers / sizeof numbers[0];
     for (size_t i = 0; i < count; i++) {
@@ -84,7 +84,7 @@ void lm_stats_write_json(const loam_stats_t *stats, lm_sink_t *sink, void *conte
         lm_line_add(&line, " \"%s\": %zu%s", numbers[i].name,
                     *(const uint64_t *)(const void *)(from + numbers[i].at),
                     i + 1 < count ? ",\n" : "}\n");
-        send(&out, &line);
+        stats_json_send(&out, &line);
     }
 }
 

@@ -8,7 +8,7 @@
  */
 #include "api/api.h"
 
-enum { NAME = 12, COLUMN = 10, UNIT = 6, COUNT = 11 };
+enum { STATS_TEXT_NAME = 12, COLUMN = 10, STATS_TEXT_UNIT = 6, COUNT = 11 };
 
 static void pad(lm_line_t *line, size_t to) {
     while (line->used < to) lm_line_add(line, " ");
@@ -75,14 +75,16 @@ static void add_verdict(lm_line_t *line, const loam_stats_count *objects) {
 
 typedef void add_t(lm_line_t *line, uint64_t n, size_t width);
 
-static lm_line_t begin(const char *name) {
+static lm_line_t stats_text_begin(const char *name) {
     lm_line_t line = {0};
-    pad(&line, NAME > __builtin_strlen(name) ? NAME - __builtin_strlen(name) : 0);
+    pad(&line,
+        STATS_TEXT_NAME > __builtin_strlen(name) ? STATS_TEXT_NAME - __builtin_strlen(name) : 0);
     lm_line_add(&line, "%s", name);
     return line;
 }
 
-static void add_row(lm_line_t *line, const loam_stats_count *row, uint64_t unit, add_t *add) {
+static void stats_text_add_row(lm_line_t *line, const loam_stats_count *row, uint64_t unit,
+                               add_t *add) {
     add(line, row->peak * unit, COLUMN);
     add(line, row->total * unit, COLUMN);
     add(line, row->freed * unit, COLUMN);
@@ -90,14 +92,14 @@ static void add_row(lm_line_t *line, const loam_stats_count *row, uint64_t unit,
 }
 
 static LM_NOINLINE void print_row(const char *name, const loam_stats_count *row, add_t *add) {
-    lm_line_t line = begin(name);
-    add_row(&line, row, 1, add);
+    lm_line_t line = stats_text_begin(name);
+    stats_text_add_row(&line, row, 1, add);
     lm_print("%s", line.text);
 }
 
 static LM_NOINLINE void print_heading(const char *name, const char *last) {
     static const char *const columns[] = {"peak", "total", "freed", "current"};
-    lm_line_t line = begin(name);
+    lm_line_t line = stats_text_begin(name);
     for (size_t i = 0; i < 4; i++) {
         lm_line_t text = {0};
         lm_line_add(&text, "%s", columns[i]);
@@ -108,9 +110,9 @@ static LM_NOINLINE void print_heading(const char *name, const char *last) {
 
 static LM_NOINLINE void print_objects(const char *name, const loam_stats_count *bytes,
                                       const loam_stats_count *objects) {
-    lm_line_t line = begin(name);
-    add_row(&line, bytes, 1, add_bytes);
-    pad(&line, NAME + 4 * COLUMN + UNIT);
+    lm_line_t line = stats_text_begin(name);
+    stats_text_add_row(&line, bytes, 1, add_bytes);
+    pad(&line, STATS_TEXT_NAME + 4 * COLUMN + STATS_TEXT_UNIT);
     add_count(&line, objects->total, COUNT);
     add_verdict(&line, bytes);
     lm_print("%s", line.text);
@@ -123,11 +125,11 @@ static LM_NOINLINE void print_classes(const loam_stats_t *stats) {
         if (class->objects.total == 0) continue;
         lm_line_t name = {0};
         lm_line_add(&name, "%zu", i + 1);
-        lm_line_t line = begin(name.text);
-        add_row(&line, &class->objects, class->object_bytes, add_bytes);
+        lm_line_t line = stats_text_begin(name.text);
+        stats_text_add_row(&line, &class->objects, class->object_bytes, add_bytes);
         lm_line_t unit = {0};
         lm_line_add(&unit, "%zu", class->object_bytes);
-        add_right(&line, &unit, UNIT);
+        add_right(&line, &unit, STATS_TEXT_UNIT);
         add_count(&line, class->objects.total, COUNT);
         add_verdict(&line, &class->objects);
         lm_print("%s", line.text);
@@ -135,7 +137,7 @@ static LM_NOINLINE void print_classes(const loam_stats_t *stats) {
 }
 
 static LM_NOINLINE void print_number(const char *name, add_t *add, uint64_t n, const char *behind) {
-    lm_line_t line = begin(name);
+    lm_line_t line = stats_text_begin(name);
     add(&line, n, COLUMN);
     lm_print("%s%s", line.text, behind);
 }
@@ -145,7 +147,7 @@ static LM_NOINLINE void print_requested(const loam_stats_t *stats) {
     lm_line_t line = {0};
     lm_line_add(&line, "malloc requested");
 #if LOAM_DEBUG
-    add_bytes(&line, stats->requested_bytes, NAME + 2 * COLUMN - line.used);
+    add_bytes(&line, stats->requested_bytes, STATS_TEXT_NAME + 2 * COLUMN - line.used);
 #else
     (void)stats;
     lm_line_add(&line, ": the debug build counts it, or a meter (loam/meter.h)");
@@ -154,7 +156,7 @@ static LM_NOINLINE void print_requested(const loam_stats_t *stats) {
 }
 
 static LM_NOINLINE void print_calls(const loam_stats_t *stats) {
-    lm_line_t line = begin("system calls");
+    lm_line_t line = stats_text_begin("system calls");
     add_count(&line, stats->system_calls, COLUMN);
     lm_line_add(&line, ": %zu mmap, %zu munmap, %zu madvise; %zu commits", stats->mmaps,
                 stats->munmaps, stats->madvises, stats->commits);
@@ -162,7 +164,7 @@ static LM_NOINLINE void print_calls(const loam_stats_t *stats) {
 }
 
 static LM_NOINLINE void print_process(const loam_stats_t *stats) {
-    lm_line_t time = begin("time");
+    lm_line_t time = stats_text_begin("time");
     lm_line_add(&time, "   elapsed ");
     add_seconds(&time, stats->elapsed_us);
     lm_line_add(&time, ", user ");
@@ -170,7 +172,7 @@ static LM_NOINLINE void print_process(const loam_stats_t *stats) {
     lm_line_add(&time, ", system ");
     add_seconds(&time, stats->system_us);
     lm_print("%s", time.text);
-    lm_line_t process = begin("process");
+    lm_line_t process = stats_text_begin("process");
     lm_line_add(&process, "   faults ");
     add_count(&process, stats->faults, 0);
     lm_line_add(&process, " (disk %zu), rss ", stats->disk_faults);

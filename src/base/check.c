@@ -97,7 +97,9 @@ void lm_print(const char *format, ...) {
 /* The mistakes that a report names, LM_MISTAKE_BITS bits each. The first comes lowest; further ones
  * follow until the rest is 0. */
 static unsigned mistakes_of(lm_wrong_t wrong) { return wrong >> LM_MISTAKE_SHIFT; }
-static unsigned first_of(unsigned mistakes) { return mistakes & ((1u << LM_MISTAKE_BITS) - 1); }
+static unsigned line_first_of(unsigned mistakes) {
+    return mistakes & ((1u << LM_MISTAKE_BITS) - 1);
+}
 
 /* Both loads are relaxed: each word is independent of other data. */
 bool lm_wrong_goes_on(lm_wrong_t wrong) {
@@ -105,7 +107,7 @@ bool lm_wrong_goes_on(lm_wrong_t wrong) {
     uint32_t tolerated = lm_load_relaxed(&lm_misuse_policy.tolerated);
     bool goes_on = lm_load_relaxed(&lm_misuse_policy.ignore);
     do {
-        goes_on = goes_on || (tolerated >> first_of(mistakes) & 1) != 0;
+        goes_on = goes_on || (tolerated >> line_first_of(mistakes) & 1) != 0;
         mistakes >>= LM_MISTAKE_BITS;
     } while (mistakes != 0);
     return goes_on;
@@ -123,9 +125,9 @@ const char *lm_mistake_word(unsigned mistake) {
 void lm_line_add_way_out(lm_line_t *line, lm_wrong_t wrong) {
     if (lm_wrong_goes_on(wrong)) return;
     unsigned mistakes = mistakes_of(wrong);
-    lm_line_add(line, "; LOAM_IGNORE=%s", lm_mistake_word(first_of(mistakes)));
+    lm_line_add(line, "; LOAM_IGNORE=%s", lm_mistake_word(line_first_of(mistakes)));
     while ((mistakes >>= LM_MISTAKE_BITS) != 0)
-        lm_line_add(line, "+%s", lm_mistake_word(first_of(mistakes)));
+        lm_line_add(line, "+%s", lm_mistake_word(line_first_of(mistakes)));
     lm_line_add(line, " goes on");
 }
 #endif

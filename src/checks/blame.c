@@ -17,7 +17,7 @@
 
 #if LOAM_DEBUG
 enum {
-    WORD = sizeof(uint64_t),
+    BLAME_WORD = sizeof(uint64_t),
     /* Bits that must be intact; the program may have written one equal byte by chance. */
     EDGE_BITS = 24,
 };
@@ -31,7 +31,7 @@ bool lm_word_broken(const void *end) {
     return lm_word_get(end, &requested) == LM_STATE_BROKEN;
 }
 
-static bool in_use(const void *end) {
+static bool blame_in_use(const void *end) {
     size_t requested;
     return lm_word_get(end, &requested) == LM_STATE_USED;
 }
@@ -44,15 +44,15 @@ bool lm_word_top_whole(const void *end) {
 
 bool lm_word_low_whole(const void *end) {
     const uint64_t low = ((uint64_t)1 << EDGE_BITS) - 1, each = 0x0101010101010101u;
-    uint64_t word = lm_word_raw((const char *)end - WORD) & low;
+    uint64_t word = lm_word_raw((const char *)end - BLAME_WORD) & low;
     return word == (each * LM_FILL_FENCE & low) || word == (each * LM_FILL_FREED & low);
 }
 
 /* Acquire: pairs with the release store of `raw`, which comes before any write to a block without
  * an end word. */
-static bool is_raw(const lm_page_t *page) { return lm_load_acquire(&page->raw); }
+static bool blame_is_raw(const lm_page_t *page) { return lm_load_acquire(&page->raw); }
 
-static bool is_free(const lm_page_t *page, const char *block) {
+static bool blame_is_free(const lm_page_t *page, const char *block) {
     if (lm_is_offset(page)) return lm_offset_freed(page, block) != NULL;
     return lm_link_intact((const lm_block_t *)(const void *)block);
 }
@@ -62,11 +62,11 @@ const void *lm_run_behind(const void *end) {
     size_t bytes, requested;
     if (page->kind == LM_KIND_NONE && lm_reuse_holds(end, &bytes, &requested)) return end;
     if (page->kind == LM_KIND_LARGE) return lm_block_object(page, end);
-    if (page->kind != LM_KIND_PAGE || is_raw(page) || lm_is_offset(page)) return NULL;
+    if (page->kind != LM_KIND_PAGE || blame_is_raw(page) || lm_is_offset(page)) return NULL;
     const char *block = (const char *)end;
     const char *last = block + (size_t)lm_load_relaxed(&page->carved) * page->block_bytes;
     while (block < last && lm_word_broken(block + page->block_bytes)) block += page->block_bytes;
-    return block < last && in_use(block + page->block_bytes) ? block : NULL;
+    return block < last && blame_in_use(block + page->block_bytes) ? block : NULL;
 }
 
 /* Fills in the candidates for an underflow of an object behind the row. hi: address of the row's
@@ -76,7 +76,7 @@ static void find_behind(const lm_page_t *page, const char *hi, lm_run_t *run) {
     const char *made = lm_span_start(page) + (size_t)lm_load_relaxed(&page->carved) * bytes;
     if (lm_word_top_whole(hi)) return;
     if (hi < made) {
-        if (!in_use(hi + bytes)) return;
+        if (!blame_in_use(hi + bytes)) return;
         run->under = lm_block_object(page, hi);
         run->behind = run->under == NULL;
     } else if (hi == span_end_of(page)) {
@@ -104,7 +104,7 @@ void lm_run_find(const lm_page_t *page, const void *end, bool locked, lm_run_t *
     const char *start = lm_span_start(page), *lo = (const char *)end, *hi = lo;
     const char *made = start + (size_t)lm_load_relaxed(&page->carved) * bytes;
     *run = (lm_run_t){.page = page};
-    if (is_raw(page)) {
+    if (blame_is_raw(page)) {
         run->over = lm_block_object(page, lo - bytes);
         run->before = run->behind = true;
         return;
@@ -115,13 +115,14 @@ void lm_run_find(const lm_page_t *page, const void *end, bool locked, lm_run_t *
     run->first = lm_block_object(page, lo - bytes);
     run->next = hi < made ? lm_block_object(page, hi) : NULL;
     if (from_before && lo - bytes == start) run->before = locked || lm_run_span_before(page);
-    if (from_before && !is_free(page, lo - bytes)) run->over = lm_block_object(page, lo - bytes);
+    if (from_before && !blame_is_free(page, lo - bytes))
+        run->over = lm_block_object(page, lo - bytes);
     find_behind(page, hi, run);
 }
 
 bool lm_run_end_broken(const lm_page_t *page) {
     const char *end = span_end_of(page);
-    return !is_raw(page) && lm_word_broken(end) && !lm_word_top_whole(end);
+    return !blame_is_raw(page) && lm_word_broken(end) && !lm_word_top_whole(end);
 }
 
 /* Returns whether an object behind the page underflowed in any case. An overflow reaches the gap
@@ -138,9 +139,9 @@ bool lm_run_end_from_behind(const lm_page_t *page) {
 
 bool lm_run_over_edge(const lm_page_t *page, const void *block, lm_wrong_t how, bool locked) {
     const char *start = (const char *)block, *end = start + page->block_bytes;
-    bool first = start == lm_span_start(page), own = !is_raw(page) && lm_word_broken(end);
+    bool first = start == lm_span_start(page), own = !blame_is_raw(page) && lm_word_broken(end);
     lm_run_t run = {.page = page};
-    if (is_raw(page)) return false;
+    if (blame_is_raw(page)) return false;
     if (own || (!first && lm_word_broken(start))) {
         lm_run_find(page, own ? end : start, locked, &run);
         if (!own) run.under = NULL; /* the damage ends in this block */
@@ -158,9 +159,9 @@ bool lm_run_over_edge(const lm_page_t *page, const void *block, lm_wrong_t how, 
 lm_run_t lm_run_unseen(const lm_page_t *page, const lm_block_t *block) {
     const char *start = lm_span_start(page);
     lm_run_t run = {.page = page};
-    if (is_raw(page) || page->range != 0 || (const char *)block != start) return run;
+    if (blame_is_raw(page) || page->range != 0 || (const char *)block != start) return run;
     const lm_page_t *before = lm_page_of(start - 1);
-    run.before = before->kind == LM_KIND_PAGE && before->range == 0 && !is_raw(before) &&
+    run.before = before->kind == LM_KIND_PAGE && before->range == 0 && !blame_is_raw(before) &&
                  before->carved == before->capacity && end_broken(before);
     return run;
 }

@@ -126,7 +126,7 @@ static lm_page_t *misaligned_in(const lm_page_t *page, const void *p, const char
 
 /* Does not call strcmp, because a preloaded tool may have wrapped it by a function that
  * allocates. */
-static bool is_free(const char *function) {
+static bool checked_is_free(const char *function) {
     static const char name[] = "free";
     for (size_t i = 0; i < sizeof name; i++) {
         if (function[i] != name[i]) return false;
@@ -136,8 +136,8 @@ static bool is_free(const char *function) {
 
 /* Reports p, which points into no existing object, but to where an object may have been. Returns
  * NULL. */
-static lm_page_t *gone(const void *p, const char *function) {
-    bool freed = is_free(function);
+static lm_page_t *checked_gone(const void *p, const char *function) {
+    bool freed = checked_is_free(function);
     const char *what = freed ? "double free" : function, *after = freed ? "" : " after free";
     lm_sites_about(p);
 #if LOAM_DEBUG
@@ -154,8 +154,8 @@ static lm_page_t *gone(const void *p, const char *function) {
 }
 
 lm_page_t *lm_double_free(const lm_page_t *page, const void *p, const char *function) {
-    const char *what = is_free(function) ? "double free" : function;
-    const char *state = is_free(function) ? "" : " after free";
+    const char *what = checked_is_free(function) ? "double free" : function;
+    const char *state = checked_is_free(function) ? "" : " after free";
 #if LOAM_DEBUG
     lm_line_t sizes = {0};
     lm_wrong(LM_MISTAKE_DOUBLE_FREE, "%s%s of %p (%s", what, state, p,
@@ -179,7 +179,7 @@ lm_page_t *lm_page_checked(const void *p, const char *function) {
         lm_page_t *around = lm_span_holding(p);
         if (around != NULL && around->kind == LM_KIND_LARGE)
             return lm_inside_large(around, p, function);
-        return was_ours(p) ? gone(p, function) : lm_page_foreign(p, function);
+        return was_ours(p) ? checked_gone(p, function) : lm_page_foreign(p, function);
     }
     if (misaligned(page, p))
         return page->kind != LM_KIND_PAGE ? lm_inside_large(page, p, function)

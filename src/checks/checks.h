@@ -20,8 +20,8 @@
 /* Returns the bytes from p, which may point into an object, to that object's end, and in *object
  * where the object begins. Returns SIZE_MAX iff p lies in no object that is found by a look at the
  * map of p's slice and `back` slices before it. Takes any pointer, takes no lock, reports nothing
- * (inside.c). */
-size_t lm_room_inside(const void *p, size_t back, const char **object);
+ * (interior.c). */
+size_t lm_interior_usable(const void *p, size_t back, const char **object);
 /* Reports a copy that would leave that object. */
 void lm_copy_misuse(const char *object, const char *function, size_t bytes, const char *way,
                     const void *p, size_t room);
@@ -175,17 +175,17 @@ bool lm_block_is_free(const lm_page_t *page, const void *p);
 void lm_secure_look_at_free(const lm_page_t *page, const void *block);
 
 /* Returns how many blocks of the class wait in the heap's quarantine. */
-size_t lm_quarantine_count(const lm_heap_t *heap, unsigned size_class);
+size_t lm_quarantine_count(const lm_theap_t *heap, unsigned size_class);
 /* Returns how many blocks of a small class malloc has taken out of it, ever. */
-LM_INLINE size_t lm_quarantine_reused(const lm_heap_t *heap, unsigned size_class) {
+LM_INLINE size_t lm_quarantine_reused(const lm_theap_t *heap, unsigned size_class) {
     return lm_load_relaxed(&heap->quarantine.ring[size_class].taken) -
            lm_load_relaxed(&heap->quarantine.left[size_class]);
 }
 #else
-LM_INLINE size_t lm_quarantine_count(const lm_heap_t *heap, unsigned size_class) {
+LM_INLINE size_t lm_quarantine_count(const lm_theap_t *heap, unsigned size_class) {
     return (void)heap, (void)size_class, 0;
 }
-LM_INLINE size_t lm_quarantine_reused(const lm_heap_t *heap, unsigned size_class) {
+LM_INLINE size_t lm_quarantine_reused(const lm_theap_t *heap, unsigned size_class) {
     return (void)heap, (void)size_class, 0;
 }
 #endif

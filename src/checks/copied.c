@@ -2,7 +2,7 @@
  *
  *   lm_copy_fits ──> page of blocks, canary intact, n small enough ──> fits
  *                └─> lm_copy_looks: large object ─── its end is found in the map
- *                                   sampled, at an offset, damaged ─── lm_room_inside
+ *                                   sampled, at an offset, damaged ─── lm_interior_usable
  *                                   last word is zero ─── the block is free
  *
  * libloam-secure.so calls it; the library has memcpy and its kin (override/copies.c). It cannot
@@ -15,13 +15,13 @@
 #if LM_SECURE
 
 enum {
-    BACK = 4,           /* slices before p that are searched for the start of a large object */
-    BYTES_A_STEP = 1024 /* bytes of the copy for which one more slice is searched */
+    COPIED_BACK = 4, /* slices before p that are searched for the start of a large object */
+    COPIED_BYTES_A_STEP = 1024 /* bytes of the copy for which one more slice is searched */
 };
 
 uint64_t lm_index_factor[LM_CLASSES];
 
-static size_t steps(size_t n) { return BACK + n / BYTES_A_STEP; }
+static size_t steps(size_t n) { return COPIED_BACK + n / COPIED_BYTES_A_STEP; }
 
 /* Returns whether p lies in a free block. Acquire: the block's last word is read after `raw`. */
 static bool in_free_block(const lm_page_t *page, const void *p) {
@@ -45,7 +45,7 @@ bool lm_copy_looks(const void *p, size_t n) {
     if (lm_peek(&page->kind) == LM_KIND_PAGE && lm_load_acquire(&page->raw)) return true;
     if (in_free_block(page, p)) return passed_over(LM_MISTAKE_USE_AFTER_FREE);
     const char *object;
-    return lm_room_inside(p, steps(n), &object) >= n || passed_over(LM_MISTAKE_OVERFLOW);
+    return lm_interior_usable(p, steps(n), &object) >= n || passed_over(LM_MISTAKE_OVERFLOW);
 }
 
 size_t lm_copy_room(const void *p, bool far) {
@@ -54,7 +54,7 @@ size_t lm_copy_room(const void *p, bool far) {
     if (lm_peek(&page->kind) == LM_KIND_PAGE && lm_load_acquire(&page->raw)) return SIZE_MAX;
     if (in_free_block(page, p)) return 0;
     const char *object;
-    return lm_room_inside(p, far ? SIZE_MAX : BACK, &object);
+    return lm_interior_usable(p, far ? SIZE_MAX : COPIED_BACK, &object);
 }
 
 void lm_copy_report(const char *function, const char *way, const void *p, size_t n) {
@@ -62,7 +62,7 @@ void lm_copy_report(const char *function, const char *way, const void *p, size_t
     if (in_free_block(lm_page_of(p), p))
         lm_wrong(LM_MISTAKE_COPY, "%s of %zu B %s %p, which was freed (", function, n, way, p);
     else
-        lm_copy_misuse(object, function, n, way, p, lm_room_inside(p, steps(n), &object));
+        lm_copy_misuse(object, function, n, way, p, lm_interior_usable(p, steps(n), &object));
 }
 
 #endif

@@ -23,14 +23,19 @@
 
 #if LOAM_DEBUG
 
-enum { FENCE = LM_FILL_FENCE, FILL_NEW = 0xd5, FILL_MOST = 4096, WORD = sizeof(uint64_t) };
+enum {
+    FENCE = LM_FILL_FENCE,
+    FILL_NEW = 0xd5,
+    FENCE_FILL_MOST = 4096,
+    FENCE_WORD = sizeof(uint64_t)
+};
 #define FENCES 0xfbfbfbfbfbfbfbfbu
 enum { TAG_USED = 0x5a11, TAG_FREED = 0xdead };
 
 /* ---- The word ---- */
 
 static unsigned char *block_end(const lm_page_t *page, const void *p) {
-    return (unsigned char *)(uintptr_t)p + lm_block_room(page, p);
+    return (unsigned char *)(uintptr_t)p + lm_block_usable(page, p);
 }
 
 static uint64_t *word_before(const void *end) { return (uint64_t *)(uintptr_t)end - 1; }
@@ -50,7 +55,7 @@ static uint64_t mask_of(const void *end) {
     return ((bits ^ bits >> 29) & 0x3f3f3f3f3f3f3f3fu) | 0x8080808080808080u;
 }
 
-LM_READS_ANYTHING static uint64_t word_at(const uint64_t *at) {
+LM_READS_ANYTHING static uint64_t fence_word_at(const uint64_t *at) {
     lm_tools_pause();
     uint64_t word = lm_load_relaxed(at);
     lm_tools_show(&word, sizeof word);
@@ -58,12 +63,12 @@ LM_READS_ANYTHING static uint64_t word_at(const uint64_t *at) {
     return word;
 }
 
-uint64_t lm_word_raw(const void *end) { return word_at(word_before(end)); }
+uint64_t lm_word_raw(const void *end) { return fence_word_at(word_before(end)); }
 
 uint64_t lm_word_mask(const void *end) { return mask_of(end); }
 
 lm_state_t lm_word_get(const void *end, size_t *requested) {
-    uint64_t word = word_at(word_before(end)) ^ mask_of(end);
+    uint64_t word = fence_word_at(word_before(end)) ^ mask_of(end);
     *requested = word >> 16;
     if ((word & 0xffff) == tag_of(end, *requested, TAG_USED)) return LM_STATE_USED;
     return (word & 0xffff) == tag_of(end, *requested, TAG_FREED) ? LM_STATE_FREED : LM_STATE_BROKEN;
@@ -125,11 +130,11 @@ LM_READS_ANYTHING void lm_fence_page(const lm_page_t *page) {
     __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
-void *lm_mark(void *p, size_t bytes) {
+void *lm_trailer_write(void *p, size_t bytes) {
     lm_page_t *page = lm_page_of(p);
     if (page->kind == LM_KIND_SAMPLED) {
         count_requested(0, bytes);
-        lm_sampled_mark(page, p, bytes);
+        lm_sampled_note_size(page, p, bytes);
         return p;
     }
     unsigned char *end = block_end(page, p), *fence = (unsigned char *)p + bytes;
@@ -142,7 +147,7 @@ void *lm_mark(void *p, size_t bytes) {
     }
     count_requested(before, bytes);
     lm_tools_show(fence, (size_t)(end - fence));
-    memset(fence, FENCE, (size_t)(end - fence) - WORD);
+    memset(fence, FENCE, (size_t)(end - fence) - FENCE_WORD);
     lm_word_set(end, bytes, LM_STATE_USED);
     void *last = span_end(page);
     if (last != NULL) lm_word_set(last, bytes, LM_STATE_USED);
@@ -151,13 +156,13 @@ void *lm_mark(void *p, size_t bytes) {
     return p;
 }
 
-void *lm_mark_new(void *p, size_t bytes) {
+void *lm_trailer_write_new(void *p, size_t bytes) {
     if (lm_perturbs())
         lm_perturb_new(p, bytes);
     else
         /* No program may rely on zeros. */
-        memset(p, FILL_NEW, bytes < FILL_MOST ? bytes : FILL_MOST);
-    (void)lm_mark(p, bytes);
+        memset(p, FILL_NEW, bytes < FENCE_FILL_MOST ? bytes : FENCE_FILL_MOST);
+    (void)lm_trailer_write(p, bytes);
     lm_tools_undefined(p, bytes);
     return p;
 }
@@ -166,7 +171,7 @@ void *lm_mark_new(void *p, size_t bytes) {
 
 /* Acquire: pairs with the release store of `raw`, which comes before any write to a block without
  * an end word. */
-static bool is_raw(const lm_page_t *page) { return lm_load_acquire(&page->raw); }
+static bool fence_is_raw(const lm_page_t *page) { return lm_load_acquire(&page->raw); }
 
 const char *lm_size_text(lm_line_t *line, const lm_page_t *page, size_t requested) {
     lm_line_add(line, "size class %zu B, ", lm_block_bytes(page));
@@ -222,7 +227,7 @@ static bool intact_before(const lm_page_t *page, const void *p, size_t requested
         lm_run_t run = {.page = page, .under = p, .before = true};
         return lm_run_report(&run, LM_WRONG_DAMAGE, p);
     }
-    if (is_raw(page) || !lm_word_broken(p)) return true;
+    if (fence_is_raw(page) || !lm_word_broken(p)) return true;
     lm_run_t run;
     lm_run_find(page, p, false, &run);
     if (run.under == NULL) return true; /* the free of the damaged block reports it */
@@ -250,7 +255,7 @@ LM_READS_ANYTHING static const unsigned char *last_damaged(const unsigned char *
 
 size_t lm_fence_past(const void *p, size_t requested, const void *end) {
     const unsigned char *fence = (const unsigned char *)p + requested;
-    const unsigned char *last = last_damaged(fence, (const unsigned char *)end - WORD);
+    const unsigned char *last = last_damaged(fence, (const unsigned char *)end - FENCE_WORD);
     return last != NULL ? (size_t)(last - fence) + 1 : 0;
 }
 
@@ -281,19 +286,19 @@ bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
         lm_double_free(page, p, function);
         return false;
     }
-    if (state == LM_STATE_BROKEN || requested > lm_block_room(page, p) - LM_TRAILER)
+    if (state == LM_STATE_BROKEN || requested > lm_block_usable(page, p) - LM_TRAILER)
         return word_overwritten(page, p);
     size_t past = lm_fence_past(p, requested, end);
     if (past > 0) return fence_overwritten(page, p, requested, past);
     return intact_behind(page, p) && intact_before(page, p, requested);
 }
 
-#define ANY_SIZE SIZE_MAX
+#define FENCE_ANY_SIZE SIZE_MAX
 
 /* Checks what a sized or aligned free says of p. Reports p if it is an object that was requested
  * with another size, or that is not at a multiple of align. If the user lets the program go on, the
  * free goes on as well: the object itself is sound. lm_free reports all other mistakes. */
-static void check_size(const void *p, size_t bytes, size_t align) {
+static void fence_check_size(const void *p, size_t bytes, size_t align) {
     const lm_page_t *page = lm_page_of(p);
     size_t requested;
     bool sampled = page->kind == LM_KIND_SAMPLED;
@@ -314,7 +319,7 @@ static void check_size(const void *p, size_t bytes, size_t align) {
         return;
     /* For an object at an offset, p plus the offset is aligned, not p. */
     bool aligned = lm_is_offset(page) || !lm_is_pow2(align) || (uintptr_t)p % align == 0;
-    if ((requested == bytes || bytes == ANY_SIZE) && aligned) return;
+    if ((requested == bytes || bytes == FENCE_ANY_SIZE) && aligned) return;
     lm_sites_about(p);
     if (!aligned)
         lm_wrong(LM_MISTAKE_WRONG_ALIGN,
@@ -335,7 +340,7 @@ void *lm_malloc(size_t bytes) {
     /* Notes the size without the trailer. Aligned requests do not come here (resize.c). */
     lm_page_t *page = lm_page_of(p);
     if (page->kind == LM_KIND_SAMPLED) p = lm_sampled_place(page, p, bytes, 1);
-    return lm_mark_new(p, bytes);
+    return lm_trailer_write_new(p, bytes);
 }
 
 void *lm_malloc_small(size_t bytes) {
@@ -347,7 +352,7 @@ void *lm_malloc_small(size_t bytes) {
 
 /* Marks p as freed, so that one of several threads that free p at one moment goes on. Returns
  * false, after the report of a double free, in all others. */
-LM_READS_ANYTHING static bool claim(const lm_page_t *page, const void *p) {
+LM_READS_ANYTHING static bool fence_claim(const lm_page_t *page, const void *p) {
     const unsigned char *end = block_end(page, p);
     size_t requested;
     bool ours = lm_word_get(end, &requested) == LM_STATE_USED;
@@ -373,7 +378,7 @@ void lm_free(void *p) {
         lm_block_free(p);
         return;
     }
-    if (!claim(page, p)) return;
+    if (!fence_claim(page, p)) return;
     lm_sites_freed(p);
     lm_tools_freed(p);
     if (!lm_reuse_keep(page, p)) lm_block_free(p);
@@ -387,17 +392,17 @@ void lm_block_give_back(void *p) {
 }
 
 void lm_free_sized(void *p, size_t size) {
-    check_size(p, size, 1);
+    fence_check_size(p, size, 1);
     lm_free(p);
 }
 
 void lm_free_aligned(void *p, size_t align) {
-    check_size(p, ANY_SIZE, align);
+    fence_check_size(p, FENCE_ANY_SIZE, align);
     lm_free(p);
 }
 
 void lm_free_aligned_sized(void *p, size_t align, size_t size) {
-    check_size(p, size, align);
+    fence_check_size(p, size, align);
     lm_free(p);
 }
 

@@ -95,7 +95,7 @@ void lm_check_waited(lm_block_t *block, size_t bytes);
 /* ---- quarantine.c ---- */
 
 /* Returns 64 bits that a program cannot predict. For the owner, or under the heap's lock. */
-uint64_t lm_random(lm_heap_t *heap);
+uint64_t lm_random(lm_theap_t *heap);
 
 /* Returns the random number after x, whose upper half is good (Knuth's MMIX). */
 LM_INLINE uint64_t lm_random_after(uint64_t x) {
@@ -111,12 +111,14 @@ LM_INLINE lm_block_t **lm_quarantine_place(const lm_quarantine_ring_t *ring, siz
     return &ring->places[number & ring->last];
 }
 
-LM_INLINE bool lm_quarantine_has_coins(const lm_heap_t *heap) { return heap->quarantine.coins > 3; }
+LM_INLINE bool lm_quarantine_has_coins(const lm_theap_t *heap) {
+    return heap->quarantine.coins > 3;
+}
 
 /* Puts p into one of the ring's four youngest places, whose block becomes the youngest, or behind
  * all. Four are few, so that blocks freed together come back near together. Returns false iff the
  * ring is full, or there are no coins. */
-LM_INLINE bool lm_quarantine_put(lm_heap_t *heap, unsigned number, void *p) {
+LM_INLINE bool lm_quarantine_put(lm_theap_t *heap, unsigned number, void *p) {
     lm_quarantine_ring_t *ring = &heap->quarantine.ring[number];
     size_t ready = ring->ready, youngest = ready + ring->mask + 1;
     if (LM_UNLIKELY(ready - ring->taken >= ring->most) ||
@@ -134,11 +136,11 @@ LM_INLINE bool lm_quarantine_put(lm_heap_t *heap, unsigned number, void *p) {
 
 /* As lm_quarantine_put for p of that page, where the ring may be full, so that some blocks leave
  * it, or there may be no coins. */
-void lm_quarantine_make_room(const lm_page_t *page, void *p);
+void lm_quarantine_put_slow(const lm_page_t *page, void *p);
 
 /* Sets whether the ring's blocks wait in the order of their frees from now on. For a caller that
  * may carve the heap's pages. */
-void lm_quarantine_keep_order(lm_heap_t *heap, unsigned ring, bool in_order);
+void lm_quarantine_keep_order(lm_theap_t *heap, unsigned ring, bool in_order);
 
 /* Returns whether p, a block of that page, waits in some thread's heap; false also if the heaps
  * cannot be looked at now. For reports. */

@@ -19,7 +19,7 @@
 
 #if LM_SECURE
 
-enum { NEAR = 32 };
+enum { NEAR_NEAR = 32 };
 
 /* Returns the last word of the block, read anew. Acquire, fence and load: earlier reads of the
  * block stay before this read, and later reads after it. */
@@ -28,7 +28,7 @@ static uint64_t word_again(const void *block, size_t bytes) {
     return lm_load_acquire(lm_last_word(block, bytes));
 }
 
-static bool is_raw(const lm_page_t *page) { return lm_load_acquire(&page->raw); }
+static bool near_is_raw(const lm_page_t *page) { return lm_load_acquire(&page->raw); }
 
 /* Returns whether the bytes [from, from+bytes) are zero. */
 static bool zero(const char *from, size_t bytes) {
@@ -48,7 +48,7 @@ bool lm_near_link_is_right(const lm_block_t *block) {
 
 /* Returns whether a block is damaged that no thread has changed meanwhile. near: number of a free
  * block's last bytes to look at. */
-static bool damaged(const void *block, size_t bytes, size_t near) {
+static bool near_damaged(const void *block, size_t bytes, size_t near) {
     const char *end = (const char *)block + bytes;
     uint64_t last = word_again(block, bytes);
     size_t slack;
@@ -68,7 +68,7 @@ static bool damaged(const void *block, size_t bytes, size_t near) {
 
 /* Returns whether the last word of a block is neither a canary nor zero, or is zero though the
  * block is not free. */
-static bool broken(const char *block, size_t bytes) {
+static bool near_broken(const char *block, size_t bytes) {
     uint64_t last = *lm_last_word(block, bytes);
     size_t slack;
     if (last == 0) return !lm_near_link_is_right((const lm_block_t *)(const void *)block);
@@ -116,13 +116,13 @@ void lm_run_find(const lm_page_t *page, const void *end, bool locked, lm_run_t *
     const char *start = lm_span_start(page), *lo = (const char *)end, *hi = lo;
     const char *made = start + (size_t)lm_load_relaxed(&page->carved) * bytes;
     *run = (lm_run_t){.page = page};
-    if (is_raw(page) || lm_is_offset(page)) {
+    if (near_is_raw(page) || lm_is_offset(page)) {
         run->over = lm_block_object(page, lo - bytes);
         run->before = run->behind = true;
         return;
     }
-    while (lo - bytes > start && broken(lo - 2 * bytes, bytes)) lo -= bytes;
-    while (hi < made && broken(hi, bytes)) hi += bytes;
+    while (lo - bytes > start && near_broken(lo - 2 * bytes, bytes)) lo -= bytes;
+    while (hi < made && near_broken(hi, bytes)) hi += bytes;
     run->first = lo - bytes;
     run->next = hi < made ? hi : NULL;
     /* Zeros written over whole blocks leave no broken word. So two cases below look for wiped
@@ -142,7 +142,7 @@ void lm_run_find(const lm_page_t *page, const void *end, bool locked, lm_run_t *
 lm_run_t lm_run_unseen(const lm_page_t *page, const lm_block_t *block) {
     const char *at = (const char *)block, *end = at + page->block_bytes;
     lm_run_t run = {.page = page};
-    if (is_raw(page) || lm_is_offset(page)) return run;
+    if (near_is_raw(page) || lm_is_offset(page)) return run;
     if (at == lm_span_start(page))
         run.before = page_before(page);
     else
@@ -156,9 +156,9 @@ bool lm_run_over_edge(const lm_page_t *page, const void *block, lm_wrong_t how, 
     const char *at = (const char *)block;
     size_t bytes = page->block_bytes;
     lm_run_t run;
-    if (is_raw(page) || lm_is_offset(page)) return false;
-    bool own = *lm_last_word(at, bytes) != 0 && broken(at, bytes);
-    if (!own && (at == lm_span_start(page) || !broken(at - bytes, bytes))) return false;
+    if (near_is_raw(page) || lm_is_offset(page)) return false;
+    bool own = *lm_last_word(at, bytes) != 0 && near_broken(at, bytes);
+    if (!own && (at == lm_span_start(page) || !near_broken(at - bytes, bytes))) return false;
     lm_run_find(page, own ? at + bytes : at, locked, &run);
     if (!own && *lm_last_word(at, bytes) != 0) run.under = NULL; /* the damage ends in this block */
     (void)lm_run_report(&run, how, block);
@@ -173,7 +173,7 @@ void lm_before_reported(const lm_page_t *page) {
 void lm_end_damaged(const lm_page_t *page, const void *p) {
     lm_run_t run = {.page = page, .over = p};
     if (lm_is_offset(page)) {
-        size_t room = lm_block_room(page, p);
+        size_t room = lm_block_usable(page, p);
         if (low_whole((const char *)p, room)) run.over = NULL;
         run.behind = !top_whole((const char *)p, room);
     } else {
@@ -185,7 +185,7 @@ void lm_end_damaged(const lm_page_t *page, const void *p) {
 
 bool lm_end_zeroed(const lm_page_t *page, const void *p) {
     if (!lm_is_offset(page) && surely_free(page, (const char *)p, false)) return false;
-    if (lm_is_offset(page) || broken((const char *)p, page->block_bytes) ||
+    if (lm_is_offset(page) || near_broken((const char *)p, page->block_bytes) ||
         !zero((const char *)p + sizeof(lm_block_t), page->block_bytes - sizeof(lm_block_t))) {
         lm_end_damaged(page, p);
         return true;
@@ -224,7 +224,7 @@ void lm_written_after_free(const lm_page_t *page, const void *block, size_t from
 }
 
 /* Reports damage to the block before p. p is in use. */
-static LM_COLD void report(const lm_page_t *page, const void *before, const void *p) {
+static LM_COLD void near_report(const lm_page_t *page, const void *before, const void *p) {
     size_t bytes = page->block_bytes;
     bool linked = lm_near_link_is_right((const lm_block_t *)before);
     lm_run_t run;
@@ -251,23 +251,24 @@ static LM_COLD void report(const lm_page_t *page, const void *before, const void
 
 void lm_before_damaged(const lm_page_t *page, const void *p) {
     const char *before = (const char *)p - page->block_bytes;
-    if (damaged(before, page->block_bytes, NEAR) && !is_raw(page)) report(page, before, p);
+    if (near_damaged(before, page->block_bytes, NEAR_NEAR) && !near_is_raw(page))
+        near_report(page, before, p);
 }
 
 void lm_before_links(const lm_page_t *page, const void *p) {
     size_t bytes = page->block_bytes;
     const char *start = lm_span_start(page), *at = (const char *)p;
-    for (size_t back = bytes; back <= NEAR; back += bytes) {
+    for (size_t back = bytes; back <= NEAR_NEAR; back += bytes) {
         at -= bytes;
         if (LM_UNLIKELY(at < start)) return;
         const lm_word_t *words = (const lm_word_t *)(const void *)at;
-        bool rest = bytes == NEAR && (words[1] | words[2]) != 0;
+        bool rest = bytes == NEAR_NEAR && (words[1] | words[2]) != 0;
         if (*lm_last_word(at, bytes) != 0) continue;
         if (LM_LIKELY(!rest) &&
             LM_LIKELY(lm_near_link_is_right((const lm_block_t *)(const void *)at)))
             continue;
-        if (!damaged(at, bytes, NEAR) || is_raw(page)) continue;
-        report(page, at, p);
+        if (!near_damaged(at, bytes, NEAR_NEAR) || near_is_raw(page)) continue;
+        near_report(page, at, p);
         return;
     }
 }

@@ -23,15 +23,15 @@ static char *gap_before(char *start, const char *p) {
     return start + ((size_t)(p - start) - (bytes < GAP_MOST ? bytes : GAP_MOST));
 }
 
-static void fill(char *start, const char *p, int with) {
+static void offset_gap_fill(char *start, const char *p, int with) {
     char *gap = gap_before(start, p);
     memset(gap, with, (size_t)(p - gap));
 }
 
-void lm_gap_fill(char *start, const char *p) { fill(start, p, GAP); }
+void lm_gap_fill(char *start, const char *p) { offset_gap_fill(start, p, GAP); }
 
 void lm_gap_clear(char *start, const char *p) {
-    if (LM_SECURE) fill(start, p, 0);
+    if (LM_SECURE) offset_gap_fill(start, p, 0);
 }
 
 /* Returns whether the last bytes of the gap, at most `most`, are intact. */
@@ -51,7 +51,7 @@ bool lm_offset_before_intact(const lm_page_t *page, const void *p) {
 }
 
 static bool is_in_use(const lm_page_t *page, const void *p) {
-    size_t room = lm_block_room(page, p), requested;
+    size_t room = lm_block_usable(page, p), requested;
 #if LOAM_DEBUG
     return lm_word_get((const char *)p + room, &requested) == LM_STATE_USED;
 #else
@@ -62,9 +62,9 @@ static bool is_in_use(const lm_page_t *page, const void *p) {
 /* Returns whether a block whose front names no object was overwritten with zeros; the alternative
  * is that it was never used. In the secure build the link tells: a free block has one, unless it is
  * the last of its list, and an object has none. */
-static bool is_zeroed(const lm_page_t *page, const void *p) {
+static bool offset_gap_is_zeroed(const lm_page_t *page, const void *p) {
 #if LOAM_DEBUG
-    return lm_word_broken((const char *)p + lm_block_room(page, p));
+    return lm_word_broken((const char *)p + lm_block_usable(page, p));
 #else
     const lm_block_t *block = (const lm_block_t *)(const void *)lm_offset_start(page, p);
     return block->next == NULL || !lm_near_link_is_right(block);
@@ -77,7 +77,7 @@ bool lm_offset_front_damaged(const lm_page_t *page, const void *p) {
     if (page->kind != LM_KIND_PAGE || !lm_offset_in_carved(page, p)) return false;
     uint64_t said = lm_offset_given(page, p);
     bool in_use = is_in_use(page, p);
-    if (said != LM_OFFSET_OVERWRITTEN && (said != 0 || (!in_use && !is_zeroed(page, p))))
+    if (said != LM_OFFSET_OVERWRITTEN && (said != 0 || (!in_use && !offset_gap_is_zeroed(page, p))))
         return false;
     bool long_gap = (size_t)((const char *)p - lm_offset_start(page, p)) >= LM_OFFSET_FRONT + TELLS;
     bool under = !long_gap || !gap_whole(page, (const char *)p, TELLS);

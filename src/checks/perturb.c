@@ -26,11 +26,12 @@ uint32_t lm_perturb;
 
 /* A bit for each value that was ever set. Blocks that were freed under a value keep it until they
  * are used again. Atomic. */
-static uint64_t values[4];
+static uint64_t perturb_values[4];
 
 bool lm_perturb_filled(unsigned char byte) {
     /* Relaxed: each bit stands alone. */
-    return byte == LM_FILL_FREED || (lm_load_relaxed(&values[byte / 64]) >> byte % 64 & 1) != 0;
+    return byte == LM_FILL_FREED ||
+           (lm_load_relaxed(&perturb_values[byte / 64]) >> byte % 64 & 1) != 0;
 }
 
 void lm_perturb_set(int value) {
@@ -38,7 +39,8 @@ void lm_perturb_set(int value) {
     /* Relaxed: a thread that fills with the byte has read lm_perturb after this store, by the
      * release below. */
     if (value != 0)
-        (void)__atomic_fetch_or(&values[byte / 64], (uint64_t)1 << byte % 64, __ATOMIC_RELAXED);
+        (void)__atomic_fetch_or(&perturb_values[byte / 64], (uint64_t)1 << byte % 64,
+                                __ATOMIC_RELAXED);
     lm_store_release(&lm_perturb, value != 0 ? (uint32_t)LM_PERTURB_ON | byte : 0);
 }
 
@@ -54,14 +56,14 @@ bool lm_perturb_free(void *p, lm_page_t *page) {
 
 #else
 
-static void give_to(lm_page_t *page, void *token) {
+static void perturb_give_to(lm_page_t *page, void *token) {
     /* Relaxed: other threads only compare it. */
     lm_store_relaxed(&page->owner, *(uintptr_t *)token);
 }
 
 /* Gives a heap of the calling thread the token, so that all its mallocs and frees take the slow
  * path, or again use the fast one. */
-static LM_NOINLINE void change(lm_heap_t *heap, uintptr_t token) {
+static LM_NOINLINE void perturb_change(lm_theap_t *heap, uintptr_t token) {
     lm_biased_enter(&heap->lock);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_heap_return_head(heap, c);
@@ -69,22 +71,22 @@ static LM_NOINLINE void change(lm_heap_t *heap, uintptr_t token) {
     }
     lm_foreign_return_all(heap);
     lm_store_relaxed(&heap->token, token); /* relaxed: other threads only compare it */
-    lm_page_each(heap, give_to, &token);
+    lm_page_each(heap, perturb_give_to, &token);
     lm_biased_leave(&heap->lock);
 }
 
-static void settle(lm_heap_t *heap) {
+static void perturb_settle(lm_theap_t *heap) {
     uintptr_t token = lm_thread_token() | (!LM_SECURE && lm_perturbs() ? LM_TOKEN_PERTURB : 0);
-    if (LM_UNLIKELY(heap->token != token)) change(heap, token);
+    if (LM_UNLIKELY(heap->token != token)) perturb_change(heap, token);
 }
 
 /* Returns the calling thread's heap, brought in line with the current value. Returns NULL iff that
  * heap has ended. */
-static lm_heap_t *settled(void) {
-    lm_heap_t *heap = lm_heap_get();
+static lm_theap_t *perturb_settled(void) {
+    lm_theap_t *heap = lm_heap_get();
     if (heap == NULL) return NULL;
-    settle(heap);
-    if (heap->fheap.own_heap != heap) settle(heap->fheap.own_heap);
+    perturb_settle(heap);
+    if (heap->fheap.own_heap != heap) perturb_settle(heap->fheap.own_heap);
     return heap;
 }
 
@@ -97,14 +99,14 @@ void lm_perturb_set(int value) {
     lm_store_relaxed(&lm_perturb, word | LM_PERTURB_WAS_ON);
     lm_quiet_end();
     /* A thread that has not allocated yet needs no heap for this call. */
-    lm_heap_t *heap = lm_heap_mine() != NULL ? settled() : NULL;
+    lm_theap_t *heap = lm_heap_mine() != NULL ? perturb_settled() : NULL;
     /* The blocks on its lists would be handed out without a fill. */
-    if (heap != NULL && LM_SECURE) change(heap, heap->token);
+    if (heap != NULL && LM_SECURE) perturb_change(heap, heap->token);
 }
 
 /* As lm_page_take, for one block. Returns NULL iff the heap's list is not empty, or the current
  * page has no free block. */
-static void *take_one(lm_heap_t *heap, unsigned size_class) {
+static void *take_one(lm_theap_t *heap, unsigned size_class) {
     lm_page_t *page = heap->current[size_class];
     if (heap->head[size_class] != NULL || page == NULL || page->free == NULL) return NULL;
     lm_block_t *block = page->free;
@@ -116,7 +118,7 @@ static void *take_one(lm_heap_t *heap, unsigned size_class) {
     return block;
 }
 
-static void put_back(lm_heap_t *heap, unsigned size_class) {
+static void put_back(lm_theap_t *heap, unsigned size_class) {
     if (heap->head[size_class] == NULL) return;
     lm_biased_enter(&heap->lock);
     lm_heap_return_head(heap, size_class);
@@ -125,7 +127,7 @@ static void put_back(lm_heap_t *heap, unsigned size_class) {
 }
 
 void *lm_perturb_alloc(size_t bytes, unsigned size_class) {
-    lm_heap_t *heap = settled();
+    lm_theap_t *heap = perturb_settled();
     void *p = NULL;
     if (!lm_perturbs()) return lm_block_refill(size_class);
     /* Relaxed: the rate stands alone. */
@@ -145,10 +147,10 @@ void *lm_perturb_alloc(size_t bytes, unsigned size_class) {
 
 bool lm_perturb_free(void *p, lm_page_t *page) {
     if (LM_SECURE) {
-        (void)settled();
+        (void)perturb_settled();
         return false;
     }
-    lm_heap_t *heap = settled();
+    lm_theap_t *heap = perturb_settled();
     int value = lm_perturb_freed();
     if (!lm_perturbs()) {
         /* The page may just have become an ordinary page of this thread. */
@@ -157,7 +159,7 @@ bool lm_perturb_free(void *p, lm_page_t *page) {
         return true;
     }
     if (lm_is_offset(page)) {
-        if (lm_offset_is_object(page, p)) memset(p, value, lm_block_room(page, p));
+        if (lm_offset_is_object(page, p)) memset(p, value, lm_block_usable(page, p));
         return false;
     }
     if (page->kind == LM_KIND_LARGE && p == lm_span_start(page) && page->bytes <= LM_PERTURB_LARGE)

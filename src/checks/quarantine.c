@@ -21,7 +21,7 @@
  * blocks do not count. The ring of larger classes holds back OTHERS blocks. Where threads are many,
  * these limits are smaller. A block that waits counts as in use for its page, so longer rings would
  * keep more pages. Chance decides how long a block waits: at least one free into its ring, and on
- * average as many frees as blocks must wait. While some thread counts allocations (lm_quiet_most),
+ * average as many frees as blocks must wait. While some thread counts allocations (lm_slowpath_hook_limit),
  * malloc takes no block from a ring. The owner empties the rings when it ends or collects, the
  * worker when the owner sleeps, and the child after a fork. Blocks between their ring and their
  * page while another thread forks are lost to the child.
@@ -32,9 +32,15 @@
 
 #if LM_SECURE
 
-enum { WAIT = 8, LEAST = 2, OTHERS = 8, BYTES = 8192, BYTES_ALL = 256 * 1024 };
+enum {
+    WAIT = 8,
+    QUARANTINE_LEAST = 2,
+    OTHERS = 8,
+    QUARANTINE_BYTES = 8192,
+    BYTES_ALL = 256 * 1024
+};
 
-uint64_t lm_random(lm_heap_t *heap) {
+uint64_t lm_random(lm_theap_t *heap) {
     /* Only the owner, or a thread with the heap's lock, comes here, so the state needs no order. */
     if (LM_UNLIKELY(heap->quarantine.random == 0))
         heap->quarantine.random =
@@ -46,13 +52,13 @@ uint64_t lm_random(lm_heap_t *heap) {
     return x ^ x << 17;
 }
 
-void lm_quarantine_keep_order(lm_heap_t *heap, unsigned ring, bool in_order) {
+void lm_quarantine_keep_order(lm_theap_t *heap, unsigned ring, bool in_order) {
     lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
     later->in_order = in_order;
     later->among = in_order ? 0 : later->mask & 3;
 }
 
-static bool heap_holds(const lm_heap_t *heap, unsigned ring, const void *p) {
+static bool heap_holds(const lm_theap_t *heap, unsigned ring, const void *p) {
     const lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
     lm_block_t *const *places = lm_load_relaxed(&later->places);
     if (places == NULL) return false;
@@ -74,23 +80,23 @@ bool lm_quarantine_holds(const lm_page_t *page, const void *p) {
     if (lm_os_worker_self() || !lm_lock_try(&lm_registry_lock)) return false;
     for (lm_node_t *at = lm_registry.first; at != NULL && !found;
          at = lm_list_after(&lm_registry, at))
-        found = heap_holds(LM_CONTAINER(at, lm_heap_t, link), ring, p);
+        found = heap_holds(LM_CONTAINER(at, lm_theap_t, link), ring, p);
     lm_lock_give(&lm_registry_lock);
     return found;
 }
 
 /* Returns the number of places of a small class's ring, and charges them to the heap's budget of
  * bytes. many: threads are many. */
-static size_t places_for(lm_heap_t *heap, size_t bytes, bool many) {
-    size_t places = LM_QUARANTINE_MOST, most = many ? BYTES / 4 : BYTES;
-    while (places * bytes > most && places > LEAST) places /= 2;
+static size_t places_for(lm_theap_t *heap, size_t bytes, bool many) {
+    size_t places = LM_QUARANTINE_MOST, most = many ? QUARANTINE_BYTES / 4 : QUARANTINE_BYTES;
+    while (places * bytes > most && places > QUARANTINE_LEAST) places /= 2;
     if (heap->quarantine.bytes + places * bytes > (many ? BYTES_ALL / 8 : BYTES_ALL))
-        places = LEAST;
-    if (places > LEAST) heap->quarantine.bytes += places * bytes;
+        places = QUARANTINE_LEAST;
+    if (places > QUARANTINE_LEAST) heap->quarantine.bytes += places * bytes;
     return places;
 }
 
-static void grant(lm_heap_t *heap, unsigned ring) {
+static void quarantine_grant(lm_theap_t *heap, unsigned ring) {
     /* Relaxed: an estimate is enough. */
     bool many = lm_load_relaxed(&lm_heaps_active) > lm_load_relaxed(&lm_heaps_many);
     size_t others = many ? OTHERS / 2 : OTHERS,
@@ -114,7 +120,7 @@ static void grant(lm_heap_t *heap, unsigned ring) {
 /* Marks the first n places of the ring as empty, whatever they contain. Callers free the blocks
  * afterwards: the child of a fork must not find a block in two places. Returns the first place's
  * number. */
-LM_INLINE size_t take(lm_heap_t *heap, unsigned ring, size_t n) {
+LM_INLINE size_t quarantine_take(lm_theap_t *heap, unsigned ring, size_t n) {
     lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
     size_t taken = later->taken;
     lm_store_relaxed(&heap->quarantine.left[ring], heap->quarantine.left[ring] + n);
@@ -125,9 +131,9 @@ LM_INLINE size_t take(lm_heap_t *heap, unsigned ring, size_t n) {
 }
 
 /* Moves the n blocks that have waited longest from the ring to where free puts blocks. */
-static void leave(lm_heap_t *heap, unsigned ring, size_t n) {
+static void quarantine_leave(lm_theap_t *heap, unsigned ring, size_t n) {
     lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
-    size_t bytes = lm_class_bytes(ring), first = take(heap, ring, n);
+    size_t bytes = lm_class_bytes(ring), first = quarantine_take(heap, ring, n);
     for (size_t i = first; i != first + n; i++) {
         lm_block_t *block = *lm_quarantine_place(later, i);
         if (block == NULL) continue;
@@ -137,8 +143,8 @@ static void leave(lm_heap_t *heap, unsigned ring, size_t n) {
     }
 }
 
-void lm_quarantine_make_room(const lm_page_t *page, void *p) {
-    lm_heap_t *heap = lm_heap_get();
+void lm_quarantine_put_slow(const lm_page_t *page, void *p) {
+    lm_theap_t *heap = lm_heap_get();
     unsigned size_class = lm_load_relaxed(&page->foreign_class),
              ring = lm_quarantine_ring(size_class);
     if (LM_UNLIKELY(heap == NULL) || size_class == 0) {
@@ -150,9 +156,9 @@ void lm_quarantine_make_room(const lm_page_t *page, void *p) {
     if (!lm_quarantine_has_coins(heap))
         heap->quarantine.coins = lm_random(heap) | (uint64_t)1 << 63;
     if (later->most == 0)
-        grant(heap, ring);
+        quarantine_grant(heap, ring);
     else if (later->ready - later->taken >= later->most)
-        leave(heap, ring, later->most);
+        quarantine_leave(heap, ring, later->most);
     if (LM_UNLIKELY(!lm_quarantine_put(heap, ring, p))) lm_block_free(p);
 }
 
@@ -161,7 +167,7 @@ LM_INLINE size_t waiting(const lm_quarantine_ring_t *later) {
     return later->most != 0 ? later->ready + later->mask + 1 - later->taken : 0;
 }
 
-size_t lm_quarantine_count(const lm_heap_t *heap, unsigned size_class) {
+size_t lm_quarantine_count(const lm_theap_t *heap, unsigned size_class) {
     unsigned ring = lm_quarantine_ring(size_class);
     const lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
     size_t count = 0, end = later->taken + waiting(later);
@@ -174,7 +180,7 @@ size_t lm_quarantine_count(const lm_heap_t *heap, unsigned size_class) {
 }
 
 /* Ends a ring whose places are all empty, and counts the blocks that malloc has reused from it. */
-static void end_ring(lm_heap_t *heap, unsigned ring) {
+static void end_ring(lm_theap_t *heap, unsigned ring) {
     lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
     if (ring != LM_QUARANTINE_OTHERS) {
         size_t reused = lm_quarantine_reused(heap, ring), bytes = reused * lm_class_bytes(ring);
@@ -188,12 +194,12 @@ static void end_ring(lm_heap_t *heap, unsigned ring) {
     lm_store_release(&later->ready, 0);
 }
 
-void lm_quarantine_empty(lm_heap_t *heap) {
+void lm_quarantine_empty(lm_theap_t *heap) {
     if (heap->quarantine.places == 0) return;
     for (unsigned r = 1; r < LM_QUARANTINE_RINGS; r++) {
         lm_quarantine_ring_t *later = &heap->quarantine.ring[r];
         if (later->most == 0) continue;
-        leave(heap, r, waiting(later));
+        quarantine_leave(heap, r, waiting(later));
         end_ring(heap, r);
     }
     heap->quarantine.bytes = 0;
@@ -201,17 +207,17 @@ void lm_quarantine_empty(lm_heap_t *heap) {
 }
 
 bool lm_quarantine_waits(void) {
-    const lm_heap_t *heap = lm_heap_mine();
+    const lm_theap_t *heap = lm_heap_mine();
     return heap != NULL && heap->quarantine.places > 0;
 }
 
-void lm_quarantine_return(lm_heap_t *heap) {
+void lm_quarantine_return(lm_theap_t *heap) {
     if (heap->quarantine.places == 0) return;
     for (unsigned r = 1; r < LM_QUARANTINE_RINGS; r++) {
         lm_quarantine_ring_t *later = &heap->quarantine.ring[r];
         if (later->most == 0) continue;
         lm_block_t *list = NULL;
-        size_t n = waiting(later), first = take(heap, r, n);
+        size_t n = waiting(later), first = quarantine_take(heap, r, n);
         for (size_t i = first; i != first + n; i++) {
             lm_block_t *block = *lm_quarantine_place(later, i);
             if (block == NULL) continue;

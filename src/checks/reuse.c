@@ -20,10 +20,10 @@
 /* Returns the byte that fills memory freed now. */
 static int filling(void) { return lm_perturbs() ? lm_perturb_freed() : LM_FILL_FREED; }
 
-enum { RING = 8, WORD = sizeof(uint64_t) };
+enum { RING = 8, REUSE_WORD = sizeof(uint64_t) };
 static const size_t kept_most = 2 << 20;
 
-static unsigned char *end_of(const lm_page_t *page, const void *block) {
+static unsigned char *reuse_end_of(const lm_page_t *page, const void *block) {
     return (unsigned char *)(uintptr_t)block + page->block_bytes;
 }
 
@@ -33,10 +33,10 @@ static size_t front_bytes(const lm_page_t *page) {
     return (lm_is_offset(page) ? 2 : 1) * sizeof(lm_block_t);
 }
 
-static void fill(const lm_page_t *page, void *block) {
+static void reuse_fill(const lm_page_t *page, void *block) {
     size_t front = front_bytes(page);
     lm_tools_show(block, page->block_bytes);
-    memset((char *)block + front, filling(), page->block_bytes - front - WORD);
+    memset((char *)block + front, filling(), page->block_bytes - front - REUSE_WORD);
     /* tools.c reads links itself. offset.c reads where an object was, so that part stays
      * visible. */
     size_t shown = lm_is_offset(page) ? front : 0;
@@ -56,16 +56,16 @@ void lm_given(void *p) {
     if (state != LM_STATE_FREED) lm_word_set(end, 0, LM_STATE_FREED);
     lm_tools_show(p, lm_block_bytes(page));
     if (large) return; /* its span is returned, so it needs no fill */
-    fill(page, p);
+    reuse_fill(page, p);
 }
 
-void lm_given_at(const lm_page_t *page, void *block) { fill(page, block); }
+void lm_given_at(const lm_page_t *page, void *block) { reuse_fill(page, block); }
 
 void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
     for (size_t i = 0; i < blocks; i++) {
         char *block = first + i * page->block_bytes;
-        lm_word_set(end_of(page, block), 0, LM_STATE_FREED);
-        fill(page, block);
+        lm_word_set(reuse_end_of(page, block), 0, LM_STATE_FREED);
+        reuse_fill(page, block);
         if (lm_is_offset(page)) ((lm_block_t *)(void *)block)[1].next = NULL;
     }
 }
@@ -117,9 +117,10 @@ static void end_overwritten(lm_wrong_t wrong, const lm_page_t *page, const unsig
 
 /* Checks a free block. Returns false, after a report, iff the program wrote to it. linked: nothing
  * has read its link since, so the link is checked as well. */
-static bool look_at(lm_wrong_t wrong, const lm_page_t *page, const void *block, bool linked) {
-    const unsigned char *start = (const unsigned char *)block, *end = end_of(page, block), *first;
-    size_t requested, bytes = damage(start + front_bytes(page), end - WORD, &first);
+static bool reuse_look_at(lm_wrong_t wrong, const lm_page_t *page, const void *block, bool linked) {
+    const unsigned char *start = (const unsigned char *)block, *end = reuse_end_of(page, block),
+                        *first;
+    size_t requested, bytes = damage(start + front_bytes(page), end - REUSE_WORD, &first);
     lm_state_t state = lm_word_get(end, &requested);
     bool unlinked = linked && !lm_link_intact((const lm_block_t *)block);
     if (state == LM_STATE_BROKEN) {
@@ -157,13 +158,13 @@ static bool look_at(lm_wrong_t wrong, const lm_page_t *page, const void *block, 
 }
 
 bool lm_reuse_intact(const lm_page_t *page, const void *block) {
-    return look_at(LM_WRONG_DAMAGE, page, block, true);
+    return reuse_look_at(LM_WRONG_DAMAGE, page, block, true);
 }
 
 void *lm_taken(void *block) {
     const lm_page_t *page = lm_page_of(block);
     if (page->kind != LM_KIND_PAGE) return block;
-    (void)look_at(LM_WRONG_DAMAGE, page, block, false);
+    (void)reuse_look_at(LM_WRONG_DAMAGE, page, block, false);
     lm_tools_show(block, page->block_bytes);
     return block;
 }
@@ -192,10 +193,10 @@ void lm_reuse_interrupted(void) { lm_store_relaxed(&interrupted, true); }
 static void look_at_any(const lm_page_t *page, const void *block) {
     size_t requested;
     if (lm_load_relaxed(&interrupted)) return;
-    if (lm_word_get(end_of(page, block), &requested) == LM_STATE_FREED)
-        (void)look_at(LM_WRONG_INSIDE, page, block, false);
+    if (lm_word_get(reuse_end_of(page, block), &requested) == LM_STATE_FREED)
+        (void)reuse_look_at(LM_WRONG_INSIDE, page, block, false);
     else
-        look_at_dropped(page, block, end_of(page, block));
+        look_at_dropped(page, block, reuse_end_of(page, block));
 }
 
 void lm_reuse_check_page(const lm_page_t *page) {
@@ -204,7 +205,7 @@ void lm_reuse_check_page(const lm_page_t *page) {
     for (size_t i = 0; i < page->carved; i++) {
         const char *block = lm_span_start(page) + i * page->block_bytes;
         if (whole) {
-            (void)look_at(LM_WRONG_INSIDE, page, block, true);
+            (void)reuse_look_at(LM_WRONG_INSIDE, page, block, true);
         } else {
             look_at_any(page, block);
             lm_tools_dropped(block, page->block_bytes);
@@ -224,7 +225,7 @@ void lm_reuse_check_large(const lm_page_t *page) {
 /* Each entry is atomic: NULL, or a span that no other code knows. The ring has no lock, so that a
  * fork finds nothing half done. */
 static lm_page_t *ring[RING];
-static uint32_t turn; /* atomic: number of spans that ever entered the ring */
+static uint32_t reuse_turn; /* atomic: number of spans that ever entered the ring */
 
 /* Returns true, after a report, iff the damage came over an end of a large span, where no object
  * reaches. */
@@ -246,7 +247,7 @@ static bool past_objects(const lm_page_t *span, const unsigned char *first, size
     return true;
 }
 
-static void discard(lm_page_t *span, lm_wrong_t wrong) {
+static void reuse_discard(lm_page_t *span, lm_wrong_t wrong) {
     const unsigned char *start = (const unsigned char *)lm_span_start(span), *first;
     size_t bytes = damage(start, start + span->bytes, &first);
     if (bytes > 0 && !past_objects(span, first, bytes, wrong)) {
@@ -268,8 +269,8 @@ static void discard(lm_page_t *span, lm_wrong_t wrong) {
 bool lm_reuse_keep(lm_page_t *page, void *p) {
     if (page->kind != LM_KIND_LARGE || page->bytes > kept_most) return false;
     if (page->range != 0) return false; /* its heap may end, and its memory with the heap */
-    /* Acquire: pairs with the release store in lm_whole_delete. The object counts no more. */
-    if (lm_load_acquire(&page->whole) != NULL) lm_whole_lose(page);
+    /* Acquire: pairs with the release store in lm_fheap_delete. The object counts no more. */
+    if (lm_load_acquire(&page->fheap) != NULL) lm_fheap_lose(page);
     /* The place and size of the object, for reports until the span is returned. */
     page->remote = lm_requested(page, p);
     page->block_bytes = (uint32_t)((char *)p - lm_span_start(page));
@@ -284,8 +285,8 @@ bool lm_reuse_keep(lm_page_t *page, void *p) {
     lm_span_hold(page); /* code that walks the arena no longer sees an object here */
     /* Acquire and release: the thread that takes the span out sees the fill. Relaxed, for the turn:
      * any place serves. */
-    lm_page_t *old = lm_exchange_acq_rel(&ring[lm_add_relaxed(&turn, 1) % RING], page);
-    if (old != NULL) discard(old, LM_WRONG_DAMAGE);
+    lm_page_t *old = lm_exchange_acq_rel(&ring[lm_add_relaxed(&reuse_turn, 1) % RING], page);
+    if (old != NULL) reuse_discard(old, LM_WRONG_DAMAGE);
     lm_purge_poke(true);
     return true;
 }
@@ -303,33 +304,33 @@ bool lm_reuse_holds(const void *p, size_t *bytes, size_t *requested) {
     return false;
 }
 
-static bool empty(lm_wrong_t wrong) {
+static bool reuse_empty(lm_wrong_t wrong) {
     bool some = false;
     for (unsigned i = 0; i < RING; i++) {
         /* Acquire and release, as in lm_reuse_keep: this thread sees the fill. */
         lm_page_t *span = lm_exchange_acq_rel(&ring[i], NULL);
         if (span == NULL) continue;
-        discard(span, wrong);
+        reuse_discard(span, wrong);
         some = true;
     }
     return some;
 }
 
 bool lm_reuse_unkeep(void) {
-    bool some = empty(LM_WRONG_DAMAGE);
+    bool some = reuse_empty(LM_WRONG_DAMAGE);
     return lm_tools_let_go() || some;
 }
 
 /* The caller holds the registry's lock, so no handler of the program may be called. */
 bool lm_reuse_rest(bool all) {
     static uint32_t seen; /* only the worker uses it */
-    uint32_t now =
-        lm_load_relaxed(&turn); /* relaxed: a span that enters meanwhile is seen at the next tick */
+    uint32_t now = lm_load_relaxed(
+        &reuse_turn); /* relaxed: a span that enters meanwhile is seen at the next tick */
     if (now != seen && !all) {
         seen = now;
         return true;
     }
-    (void)empty(LM_WRONG_INSIDE);
+    (void)reuse_empty(LM_WRONG_INSIDE);
     return false;
 }
 

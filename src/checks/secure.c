@@ -25,8 +25,8 @@
 #include <string.h>
 
 enum {
-    EACH_WORD = 1024, /* bytes of the largest block that malloc checks as a whole */
-    END = 128,        /* bytes checked at the end of a larger block, besides 64 at its start */
+    SECURE_EACH_WORD = 1024, /* bytes of the largest block that malloc checks as a whole */
+    SECURE_END = 128, /* bytes checked at the end of a larger block, besides 64 at its start */
 };
 
 LM_INLINE void set_trailer(void *p, size_t bytes, size_t slack) {
@@ -40,7 +40,7 @@ LM_INLINE uint64_t second_word(const lm_block_t *block) {
 }
 
 /* Returns whether a free block is zero except for its link. */
-LM_INLINE bool is_zero(const lm_block_t *block, size_t bytes) {
+LM_INLINE bool secure_is_zero(const lm_block_t *block, size_t bytes) {
     return second_word(block) == 0 &&
            (LM_UNLIKELY(bytes == 16) || lm_is_zero_from((const char *)block + 16, bytes - 16));
 }
@@ -51,11 +51,12 @@ LM_INLINE bool ends_zero(const lm_block_t *block, size_t bytes) {
     const char *p = (const char *)block;
     return second_word(block) == 0 &&
            lm_none_set(LM_PAIR(p + 16) | LM_PAIR(p + 32) | LM_PAIR(p + 48)) &&
-           lm_none_set(lm_eight_pairs(p + bytes - END));
+           lm_none_set(lm_eight_pairs(p + bytes - SECURE_END));
 }
 
 LM_INLINE bool looks_zero(const lm_block_t *block, size_t bytes, bool all) {
-    return LM_LIKELY(all || bytes <= EACH_WORD) ? is_zero(block, bytes) : ends_zero(block, bytes);
+    return LM_LIKELY(all || bytes <= SECURE_EACH_WORD) ? secure_is_zero(block, bytes)
+                                                       : ends_zero(block, bytes);
 }
 
 /* ---- Malloc ---- */
@@ -81,12 +82,12 @@ void lm_secure_look_at_free(const lm_page_t *page, const void *block) {
 
 void lm_check_waited(lm_block_t *block, size_t bytes) {
     if (LM_UNLIKELY(block->next != NULL) ||
-        (bytes > EACH_WORD && LM_UNLIKELY(!ends_zero(block, bytes))))
+        (bytes > SECURE_EACH_WORD && LM_UNLIKELY(!ends_zero(block, bytes))))
         written_after_free(block, bytes, 0);
 }
 
 /* Makes a block of `size` bytes an object of `bytes` bytes. all: all its words must be zero. */
-LM_INLINE void *begin(lm_block_t *block, size_t size, size_t bytes, bool all) {
+LM_INLINE void *secure_begin(lm_block_t *block, size_t size, size_t bytes, bool all) {
     if (LM_UNLIKELY(!looks_zero(block, size, all))) written_after_free(block, size, sizeof *block);
     block->next = NULL;
     set_trailer(block, size, size - LM_TRAILER - bytes);
@@ -98,13 +99,13 @@ LM_INLINE void *begin(lm_block_t *block, size_t size, size_t bytes, bool all) {
 static void *begin_any(void *p, size_t bytes, bool all, bool moves) {
     lm_page_t *page = lm_page_of(p);
     if (page->kind == LM_KIND_PAGE && !lm_is_offset(page))
-        return begin((lm_block_t *)p, page->block_bytes, bytes, all);
+        return secure_begin((lm_block_t *)p, page->block_bytes, bytes, all);
     if (page->kind == LM_KIND_SAMPLED)
         p = memset(moves ? lm_sampled_place(page, p, bytes, 1) : p, 0, bytes);
-    return lm_mark(p, bytes);
+    return lm_trailer_write(p, bytes);
 }
 
-void *lm_mark_new(void *p, size_t bytes) {
+void *lm_trailer_write_new(void *p, size_t bytes) {
     p = begin_any(p, bytes, false, false);
     lm_perturb_new(p, bytes);
     return p;
@@ -123,10 +124,11 @@ static LM_NOINLINE void *malloc_slow(size_t bytes, bool all) {
 /* Returns the next block that has waited. Returns NULL iff it finds none, or some thread counts
  * allocations: then all blocks come from lists of pages. */
 LM_INLINE lm_block_t *pop_waited(unsigned size_class, size_t bytes) {
-    lm_heap_t *heap = lm_heap_self;
+    lm_theap_t *heap = lm_heap_self;
     lm_quarantine_ring_t *later = &heap->quarantine.ring[size_class];
     size_t taken = later->taken;
-    if (taken == later->ready || LM_UNLIKELY(bytes > lm_load_relaxed(&lm_quiet_most))) return NULL;
+    if (taken == later->ready || LM_UNLIKELY(bytes > lm_load_relaxed(&lm_slowpath_hook_limit)))
+        return NULL;
     lm_block_t *block = *lm_quarantine_place(later, taken);
     /* Relaxed, both stores: only statistics read the numbers. */
     size_t *left = &heap->quarantine.left[size_class];
@@ -137,7 +139,8 @@ LM_INLINE lm_block_t *pop_waited(unsigned size_class, size_t bytes) {
 
 LM_INLINE void *malloc_of(unsigned size_class, size_t size, size_t bytes, bool all) {
     lm_block_t *block = lm_block_pop(lm_heap_self, size_class);
-    return LM_LIKELY(block != NULL) ? begin(block, size, bytes, all) : malloc_slow(bytes, all);
+    return LM_LIKELY(block != NULL) ? secure_begin(block, size, bytes, all)
+                                    : malloc_slow(bytes, all);
 }
 
 LM_INLINE void *malloc_small(size_t bytes, bool all) {
@@ -145,7 +148,7 @@ LM_INLINE void *malloc_small(size_t bytes, bool all) {
     lm_block_t *block = pop_waited((unsigned)(size >> 4), bytes);
     if (LM_UNLIKELY(block == NULL)) return malloc_of((unsigned)(size >> 4), size, bytes, all);
     if (LM_UNLIKELY(block->next != NULL)) written_after_free(block, size, 0);
-    return begin(block, size, bytes, all);
+    return secure_begin(block, size, bytes, all);
 }
 
 /* Allocates an object. all: every word of its block must be zero. */
@@ -161,7 +164,7 @@ LM_INLINE void *malloc_here(size_t bytes, bool all) {
 /* Allocates an object of 0 bytes; an ordinary block where objects are sampled or the thread has
  * chosen a first-class heap. all: every word of its block must be zero. */
 static LM_NOINLINE void *malloc_nothing(bool all) {
-    bool any = lm_load_relaxed(&lm_sampling.rate) != 0 || lm_whole_chosen() != NULL;
+    bool any = lm_load_relaxed(&lm_sampling.rate) != 0 || lm_fheap_chosen() != NULL;
     void *p = any ? NULL : lm_zero_alloc();
     return p != NULL ? p : malloc_here(0, all);
 }
@@ -174,11 +177,12 @@ static LM_NOINLINE void *malloc_other(size_t bytes) {
 void *lm_malloc(size_t bytes) {
     size_t size = (bytes + LM_TRAILER + 15) & ~(size_t)15;
     if (LM_UNLIKELY(bytes - 1 > LM_SMALL_MOST - LM_TRAILER - 1)) return malloc_other(bytes);
-    lm_heap_t *heap = lm_heap_self;
+    lm_theap_t *heap = lm_heap_self;
     lm_quarantine_ring_t *later = &heap->quarantine.ring[size >> 4];
     size_t taken = later->taken;
     lm_block_t *block;
-    if (LM_LIKELY(taken != later->ready) && LM_LIKELY(bytes <= lm_load_relaxed(&lm_quiet_most))) {
+    if (LM_LIKELY(taken != later->ready) &&
+        LM_LIKELY(bytes <= lm_load_relaxed(&lm_slowpath_hook_limit))) {
         block = *lm_quarantine_place(later, taken);
         if (LM_UNLIKELY(block == NULL)) return malloc_other(bytes);
         if (LM_UNLIKELY(!lm_is_zero_from(block, size))) return malloc_other(bytes);
@@ -188,7 +192,7 @@ void *lm_malloc(size_t bytes) {
         if (LM_UNLIKELY(block == NULL)) return malloc_slow(bytes, false);
         lm_block_t *next = lm_link_decoded(block);
         if (LM_UNLIKELY(!lm_link_leads(next)) && next != NULL) return malloc_other(bytes);
-        if (LM_UNLIKELY(!is_zero(block, size))) return malloc_other(bytes);
+        if (LM_UNLIKELY(!secure_is_zero(block, size))) return malloc_other(bytes);
         heap->head[size >> 4] = next;
         block->next = NULL;
     }
@@ -214,18 +218,18 @@ void *lm_malloc_small(size_t bytes) {
 
 /* ---- Trailers ---- */
 
-void *lm_mark(void *p, size_t bytes) {
+void *lm_trailer_write(void *p, size_t bytes) {
     lm_page_t *page = lm_page_of(p);
-    if (page->kind == LM_KIND_SAMPLED) lm_sampled_mark(page, p, bytes);
+    if (page->kind == LM_KIND_SAMPLED) lm_sampled_note_size(page, p, bytes);
     if (page->kind != LM_KIND_PAGE) return p;
-    size_t room = lm_block_room(page, p), most = room - LM_TRAILER;
+    size_t room = lm_block_usable(page, p), most = room - LM_TRAILER;
     memset((char *)p + bytes, 0, most - bytes);
     set_trailer(p, room, most - bytes);
     return p;
 }
 
 size_t lm_requested(const lm_page_t *page, const void *p) {
-    size_t room = lm_block_room(page, p);
+    size_t room = lm_block_usable(page, p);
     if (page->kind != LM_KIND_PAGE) return room;
     uint64_t odd = *lm_last_word(p, room) ^ lm_canary_of(p);
     size_t most = room - LM_TRAILER, slack = odd >> LM_SLACK_SHIFT;
@@ -266,8 +270,8 @@ LM_INLINE bool short_slack_is_zero(const void *p, size_t bytes, size_t slack) {
 }
 
 /* Reports what is wrong with a damaged block. Returns false. */
-static LM_COLD bool damaged(const lm_page_t *page, const void *p, const char *function) {
-    size_t room = lm_block_room(page, p), most = room - LM_TRAILER;
+static LM_COLD bool secure_damaged(const lm_page_t *page, const void *p, const char *function) {
+    size_t room = lm_block_usable(page, p), most = room - LM_TRAILER;
     uint64_t word = *lm_last_word(p, room), odd = word ^ lm_canary_of(p);
     size_t slack = odd >> LM_SLACK_SHIFT;
     if (odd == LM_CLAIMED || (word == 0 && !lm_end_zeroed(page, p)))
@@ -292,10 +296,10 @@ static LM_COLD bool damaged(const lm_page_t *page, const void *p, const char *fu
 
 bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
     if (page->kind != LM_KIND_PAGE) return true; /* lm_large_intact checks large objects */
-    size_t room = lm_block_room(page, p), slack;
+    size_t room = lm_block_usable(page, p), slack;
     return (LM_LIKELY(lm_has_canary(p, room, &slack)) &&
             LM_LIKELY(slack_is_zero(p, room, slack))) ||
-           damaged(page, p, function);
+           secure_damaged(page, p, function);
 }
 
 /* ---- Free ---- */
@@ -309,7 +313,7 @@ static LM_COLD void of_other_size(const lm_page_t *page, const void *p, size_t s
              requested, lm_block_bytes(page));
 }
 
-#define ANY_SIZE SIZE_MAX
+#define SECURE_ANY_SIZE SIZE_MAX
 
 /* Returns whether `size` is not the size that p was requested with. A large object of 0 bytes has a
  * requested size of 1. */
@@ -321,7 +325,7 @@ static bool is_other_size(const lm_page_t *page, size_t requested, size_t size) 
  * Returns false, after the report of a double free, in the others. The mark is not zero: a thread
  * that frees the block behind would take a zero for a free block that was written to. A block of
  * the calling thread's own page is not marked, because that would cost every free. */
-static LM_NOINLINE bool claim(const lm_page_t *page, void *p) {
+static LM_NOINLINE bool secure_claim(const lm_page_t *page, void *p) {
     uint64_t *last = (uint64_t *)(void *)lm_last_word(p, page->block_bytes);
     uint64_t word = lm_load_relaxed(last);
     /* Relaxed, both: only the order of the threads on this word matters. */
@@ -338,8 +342,8 @@ LM_INLINE bool is_others(const lm_page_t *page) {
     return LM_UNLIKELY(lm_peek(&page->owner) != lm_thread_token());
 }
 
-static void check_size(const lm_page_t *page, const void *p, size_t size, size_t requested) {
-    if (size != ANY_SIZE && is_other_size(page, requested, size))
+static void secure_check_size(const lm_page_t *page, const void *p, size_t size, size_t requested) {
+    if (size != SECURE_ANY_SIZE && is_other_size(page, requested, size))
         of_other_size(page, p, size, requested);
 }
 
@@ -354,13 +358,13 @@ static void free_at_offset(lm_page_t *page, void *p, size_t size) {
         return;
     }
     size_t requested = lm_requested(page, p);
-    check_size(page, p, size, requested);
+    secure_check_size(page, p, size, requested);
     lm_offset_end(page, p);
 }
 
 /* Frees what is no block of a page, or damaged, or in memory of the user. The size is read before p
  * is marked as claimed, and reported after that: by one of several threads. */
-static LM_NOINLINE void free_other(void *p, size_t size) {
+static LM_NOINLINE void secure_free_other(void *p, size_t size) {
     if (p == NULL) return;
     lm_page_t *page = lm_page_of(p);
     if (lm_is_offset(page)) {
@@ -371,8 +375,8 @@ static LM_NOINLINE void free_other(void *p, size_t size) {
     if (page == NULL) return;
     size_t requested = lm_requested(page, p);
     bool block = page->kind == LM_KIND_PAGE; /* a free of the zero descriptor may change the kind */
-    if (block && is_others(page) && !claim(page, p)) return;
-    check_size(page, p, size, requested);
+    if (block && is_others(page) && !secure_claim(page, p)) return;
+    secure_check_size(page, p, size, requested);
     if (page == &lm_zero_descriptor) {
         lm_zero_free(p);
     } else {
@@ -389,11 +393,11 @@ LM_INLINE bool begins_block(const lm_page_t *page, const void *p) {
 }
 
 /* Puts a freed and wiped block into the quarantine. small: its class is small. */
-LM_INLINE void set_aside(const lm_page_t *page, void *p, bool small) {
+LM_INLINE void secure_set_aside(const lm_page_t *page, void *p, bool small) {
     unsigned size_class = lm_load_relaxed(&page->foreign_class);
     if (LM_UNLIKELY(!lm_quarantine_put(lm_heap_self,
                                        small ? size_class : lm_quarantine_ring(size_class), p)))
-        lm_quarantine_make_room(page, p);
+        lm_quarantine_put_slow(page, p);
 }
 
 /* Returns the page of p, a block in use whose slack may be damaged. Returns NULL iff p is no such
@@ -416,9 +420,9 @@ static LM_NOINLINE void free_unlike(void *p, size_t size) {
     const lm_page_t *page =
         slice < lm_peek(&lm_arena.slices) ? lm_peek(&lm_arena.map[slice]) : NULL;
     if (page != NULL && begins_block(page, p))
-        (void)damaged(page, p, "free");
+        (void)secure_damaged(page, p, "free");
     else
-        free_other(p, size);
+        secure_free_other(p, size);
 }
 
 /* Reports damage before p, a block of that page, not its first. If the block before p is in use,
@@ -446,11 +450,12 @@ static LM_NOINLINE void free_longer(void *p, size_t size) {
     }
     size_t bytes = page->block_bytes;
     size_t requested = bytes - LM_TRAILER - slack;
-    if (size != ANY_SIZE && LM_UNLIKELY(size != requested)) of_other_size(page, p, size, requested);
+    if (size != SECURE_ANY_SIZE && LM_UNLIKELY(size != requested))
+        of_other_size(page, p, size, requested);
     if (p != lm_span_start(page)) check_before(page, p);
-    if (is_others(page) && LM_UNLIKELY(!claim(page, p))) return;
+    if (is_others(page) && LM_UNLIKELY(!secure_claim(page, p))) return;
     lm_wipe(p, bytes);
-    set_aside(page, p, false);
+    secure_set_aside(page, p, false);
 }
 
 /* Returns the page of p, a small block in use with a slack of at most 15 bytes, as malloc leaves.
@@ -491,7 +496,7 @@ size_t lm_usable_size(const void *p) {
 /* Frees an intact small block of more than LM_ZEROS_EIGHT bytes. */
 static LM_NOINLINE void free_medium(const lm_page_t *page, void *p) {
     memset(p, 0, page->block_bytes);
-    set_aside(page, p, true);
+    secure_set_aside(page, p, true);
 }
 
 /* Frees a small block in use without a call, as lm_malloc allocates one; any other p starts
@@ -500,27 +505,27 @@ LM_INLINE void free_short(void *p, size_t size) {
     size_t slack;
     const lm_page_t *page = short_page(p, &slack, true);
     if (LM_UNLIKELY(page == NULL) ||
-        (size != ANY_SIZE && LM_UNLIKELY(size != page->block_bytes - LM_TRAILER - slack))) {
+        (size != SECURE_ANY_SIZE && LM_UNLIKELY(size != page->block_bytes - LM_TRAILER - slack))) {
         free_longer(p, size);
         return;
     }
     check_before(page, p);
-    if (is_others(page) && LM_UNLIKELY(!claim(page, p))) return;
+    if (is_others(page) && LM_UNLIKELY(!secure_claim(page, p))) return;
     if (LM_UNLIKELY(page->block_bytes > LM_ZEROS_EIGHT)) {
         free_medium(page, p);
         return;
     }
     lm_wipe_short(p, page->block_bytes);
-    set_aside(page, p, true);
+    secure_set_aside(page, p, true);
 }
 
-void lm_free(void *p) { free_short(p, ANY_SIZE); }
+void lm_free(void *p) { free_short(p, SECURE_ANY_SIZE); }
 
 void lm_free_sized(void *p, size_t size) {
     if (LM_LIKELY(size <= LM_REQUEST_MOST))
         free_short(p, size);
     else
-        free_other(p, LM_REQUEST_MOST);
+        secure_free_other(p, LM_REQUEST_MOST);
 }
 
 void lm_free_aligned(void *p, size_t align) {
@@ -560,18 +565,18 @@ LM_INLINE void *fit_short(void *p, size_t size, size_t have, size_t bytes) {
 }
 
 bool lm_realloc_short(void *p, size_t bytes, void **there) {
-    size_t slack, whole = bytes + LM_TRAILER;
+    size_t slack, padded = bytes + LM_TRAILER;
     const lm_page_t *page = short_page(p, &slack, true);
     if (LM_UNLIKELY(page == NULL) || bytes > LM_SMALL_MOST - LM_TRAILER) return false;
     size_t size = page->block_bytes, have = size - LM_TRAILER - slack;
     /* The policy of resize.c. */
-    if (lm_worth_staying(size, whole) || (whole <= size && bytes >= have)) {
+    if (lm_worth_staying(size, padded) || (padded <= size && bytes >= have)) {
         *there = fit_short(p, size, have, bytes);
         return true;
     }
-    bool fits = whole <= size;
+    bool fits = padded <= size;
     int error = fits ? errno : 0;
-    size_t roomy = lm_with_room(have, bytes);
+    size_t roomy = lm_with_spare(have, bytes);
     void *other = lm_malloc(roomy);
     if (LM_UNLIKELY(other == NULL)) {
         if (fits) errno = error; /* the object was to shrink, so the larger block serves */
@@ -583,11 +588,11 @@ bool lm_realloc_short(void *p, size_t bytes, void **there) {
         other = lm_sampled_resized(other, bytes);
     memcpy(other, p, have < bytes ? have : bytes);
     check_before(page, p);
-    if (LM_LIKELY(!is_others(page)) || claim(page, p)) {
+    if (LM_LIKELY(!is_others(page)) || secure_claim(page, p)) {
         lm_wipe(p, size);
-        set_aside(page, p, true);
+        secure_set_aside(page, p, true);
     }
-    *there = roomy == bytes ? other : lm_mark(other, bytes);
+    *there = roomy == bytes ? other : lm_trailer_write(other, bytes);
     return true;
 }
 

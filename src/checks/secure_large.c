@@ -51,20 +51,22 @@ enum {
     CANARY = LM_TAIL_CANARY,  /* largest length of a canary in bytes */
     CLEAR_MOST = 1 << 20,     /* bytes of the largest object that needs no budget to be cleared */
     SPARSE_LEAST = 256 << 10, /* bytes of the smallest object whose resident pages are counted */
-    ASK_MOST = 256 << 20,     /* bytes of the largest object whose resident pages are counted */
-    SPARSE_PART = 16,         /* an object is sparse if less than 1/16 of its pages are resident */
-    EACH_WORD = 128 << 10, /* bytes of the largest freed object that is always checked as a whole */
-    HEAD = 64 << 10,       /* bytes of the head of an object above CLEAR_MOST */
-    LIGHT_HEAD = 512,      /* bytes of the head of an object that seems untouched */
-    LINE = 64,             /* bytes of each page, or probe, that are checked */
-    DRAWN = 2,             /* number of probes at unpredictable places */
-    BUDGET = 16 << 20,     /* bytes a tick that may be read without need */
-    REFAULTS = 64 << 20,   /* bytes of objects above 1 MiB whose memory may go to the system */
-    CLEARS = 1 << 30,      /* bytes of objects above 1 MiB that may be cleared beyond REFAULTS */
-    REST = 16,             /* number of ticks in which a budget refills */
-    ASK_PART = 16,         /* a question whether memory is resident costs that part of reading it */
-    APART_MOST = 4,        /* 1 plus the largest number of slices that chance adds to a guard */
-    TICKS = 6,             /* number of the worker's ticks that a held span waits for a request */
+    SECURE_LARGE_ASK_MOST =
+        256 << 20,    /* bytes of the largest object whose resident pages are counted */
+    SPARSE_PART = 16, /* an object is sparse if less than 1/16 of its pages are resident */
+    SECURE_LARGE_EACH_WORD =
+        128 << 10,    /* bytes of the largest freed object that is always checked as a whole */
+    HEAD = 64 << 10,  /* bytes of the head of an object above CLEAR_MOST */
+    LIGHT_HEAD = 512, /* bytes of the head of an object that seems untouched */
+    SECURE_LARGE_LINE = 64, /* bytes of each page, or probe, that are checked */
+    DRAWN = 2,              /* number of probes at unpredictable places */
+    BUDGET = 16 << 20,      /* bytes a tick that may be read without need */
+    REFAULTS = 64 << 20,    /* bytes of objects above 1 MiB whose memory may go to the system */
+    CLEARS = 1 << 30,       /* bytes of objects above 1 MiB that may be cleared beyond REFAULTS */
+    REST = 16,              /* number of ticks in which a budget refills */
+    ASK_PART = 16,  /* a question whether memory is resident costs that part of reading it */
+    APART_MOST = 4, /* 1 plus the largest number of slices that chance adds to a guard */
+    TICKS = 6,      /* number of the worker's ticks that a held span waits for a request */
 };
 
 /* Which part of a held span was cleared. */
@@ -89,14 +91,14 @@ static bool afford(size_t bytes) {
 }
 
 /* Charges a budget, which may become negative. Returns false iff nothing is left of it. */
-static bool borrow(int64_t *left, size_t bytes) {
+static bool secure_large_borrow(int64_t *left, size_t bytes) {
     if (!lm_purge_may_work()) return true;
     if (lm_load_relaxed(left) <= 0) return false;
     (void)lm_add_relaxed(left, -(int64_t)bytes);
     return true;
 }
 
-static void refill(int64_t *left, int64_t most) {
+static void secure_large_refill(int64_t *left, int64_t most) {
     int64_t bytes = lm_load_relaxed(left) + most / REST;
     lm_store_relaxed(left, bytes < most ? bytes : most);
 }
@@ -114,7 +116,7 @@ static size_t whole_pages(size_t bytes) { return lm_align_up(bytes, lm_os_page_b
 
 /* Returns the number of slices for `room` bytes and one system page, for the guard or the
  * canary. */
-static size_t slices_for(size_t room) {
+static size_t secure_large_slices_for(size_t room) {
     return (room + lm_os_page_bytes() + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
 }
 
@@ -136,7 +138,7 @@ static size_t canary_bytes(const lm_page_t *page) {
     return left < CANARY ? left : CANARY;
 }
 
-void lm_large_mark(lm_page_t *page, size_t bytes) {
+void lm_large_trailer_write(lm_page_t *page, size_t bytes) {
     lm_secret_make(); /* the first large object may be older than the first page */
     page->bytes = bytes;
     char *end = lm_span_start(page) + bytes;
@@ -180,7 +182,7 @@ typedef uint64_t __attribute__((vector_size(16), may_alias)) two_words_t;
 /* Returns the first byte that is not zero. Returns NULL iff there is none. at and bytes are
  * multiples of LINE. */
 static const char *not_zero(const char *at, size_t bytes) {
-    for (const char *end = at + bytes; at < end; at += LINE) {
+    for (const char *end = at + bytes; at < end; at += SECURE_LARGE_LINE) {
         const two_words_t *w = (const two_words_t *)(const void *)at;
         two_words_t any = w[0] | w[1] | w[2] | w[3];
         if ((any[0] | any[1]) == 0) continue;
@@ -213,12 +215,13 @@ static const char *look_at_probes(const char *start, size_t room) {
     size_t end = room > CLEAR_MOST ? HEAD : room;
     const char *found = NULL;
     for (size_t at = LIGHT_HEAD; at < end && found == NULL; at *= 4)
-        found = not_zero(start + at, LINE);
-    if (found == NULL) found = not_zero(start + end - LINE, LINE);
+        found = not_zero(start + at, SECURE_LARGE_LINE);
+    if (found == NULL) found = not_zero(start + end - SECURE_LARGE_LINE, SECURE_LARGE_LINE);
     uint64_t chance = lm_load_relaxed(&lm_secret) ^ (uintptr_t)start;
     for (int i = 0; i < DRAWN && found == NULL; i++) {
         chance = lm_random_after(chance);
-        found = not_zero(start + (chance >> 32) % (end / LINE) * LINE, LINE);
+        found = not_zero(start + (chance >> 32) % (end / SECURE_LARGE_LINE) * SECURE_LARGE_LINE,
+                         SECURE_LARGE_LINE);
     }
     return found;
 }
@@ -226,7 +229,7 @@ static const char *look_at_probes(const char *start, size_t room) {
 /* Returns the first byte that was written after the free, as far as is checked. Returns NULL iff
  * none was found; then *whole tells whether every byte is known to be zero. all: checks all that
  * was cleared, regardless of the budget. */
-static const char *look(const lm_page_t *page, bool all, bool *whole) {
+static const char *secure_large_look(const lm_page_t *page, bool all, bool *whole) {
     const char *start = lm_span_start(page);
     size_t room = lm_span_room(page);
     unsigned cleared = cleared_of(page);
@@ -238,7 +241,7 @@ static const char *look(const lm_page_t *page, bool all, bool *whole) {
     }
     if (cleared == CLEARED_HEAD) return not_zero(start, HEAD);
     size_t cost = cleared == CLEARED_GONE ? room / ASK_PART : room;
-    if (cleared != CLEARED_LIGHT && (all || room <= EACH_WORD || afford(cost))) {
+    if (cleared != CLEARED_LIGHT && (all || room <= SECURE_LARGE_EACH_WORD || afford(cost))) {
         if (cleared == CLEARED_ALL) {
             *whole = true;
             return not_zero(start, room);
@@ -250,12 +253,12 @@ static const char *look(const lm_page_t *page, bool all, bool *whole) {
     if (found == NULL) found = look_at_probes(start, room);
     if (cleared != CLEARED_ALL || !page->in_memory) return found;
     for (size_t at = LIGHT_HEAD; at < room && found == NULL; at += lm_os_page_bytes())
-        found = not_zero(start + at, LINE);
+        found = not_zero(start + at, SECURE_LARGE_LINE);
     return found;
 }
 
 static bool untouched(lm_page_t *page, bool all, bool *whole) {
-    const char *found = look(page, all, whole);
+    const char *found = secure_large_look(page, all, whole);
     if (LM_LIKELY(found == NULL)) return true;
     char *start = lm_span_start(page);
     *whole = false;
@@ -269,22 +272,24 @@ static bool untouched(lm_page_t *page, bool all, bool *whole) {
 }
 
 /* Returns whether an object is clearly not sparse: most of a few lines in it are not zero. */
-static bool filled(const char *start, size_t room) {
+static bool secure_large_filled(const char *start, size_t room) {
     unsigned found = 0;
     for (size_t i = 1; i <= 4; i++) /* at starts of pages, because some programs touch only those */
-        found += not_zero(start + lm_align_down(room / 5 * i, lm_os_page_bytes()), LINE) != NULL;
+        found += not_zero(start + lm_align_down(room / 5 * i, lm_os_page_bytes()),
+                          SECURE_LARGE_LINE) != NULL;
     return found >= 3;
 }
 
 static bool sparse(const char *start, size_t room) {
-    if (room < SPARSE_LEAST || !lm_span_at_large() || filled(start, room)) return false;
-    if (room > ASK_MOST)
+    if (room < SPARSE_LEAST || !lm_span_at_large() || secure_large_filled(start, room))
+        return false;
+    if (room > SECURE_LARGE_ASK_MOST)
         return true; /* the question would take longer than to fill the pages that are used */
     return lm_os_resident_pages(start, room) < room / lm_os_page_bytes() / SPARSE_PART;
 }
 
 /* Gives the memory of an object to the system. Returns false iff the system refuses. */
-static bool gone(lm_page_t *page) {
+static bool secure_large_gone(lm_page_t *page) {
     if (!lm_os_purge(lm_span_start(page), lm_span_room(page))) return false;
     page->in_memory = false;
     return true;
@@ -295,10 +300,10 @@ static unsigned clear_touched(lm_page_t *page) {
     char *start = lm_span_start(page);
     size_t room = lm_span_room(page);
     bool long_one = room > CLEAR_MOST;
-    bool goes = sparse(start, room) || (long_one && borrow(&refaults, room));
-    if (goes && gone(page)) return CLEARED_GONE;
+    bool goes = sparse(start, room) || (long_one && secure_large_borrow(&refaults, room));
+    if (goes && secure_large_gone(page)) return CLEARED_GONE;
     page->in_memory = true;
-    bool all = !long_one || borrow(&clears, room);
+    bool all = !long_one || secure_large_borrow(&clears, room);
     memset(start, 0, all ? room : HEAD);
     return all ? CLEARED_ALL : CLEARED_HEAD;
 }
@@ -329,7 +334,7 @@ static unsigned clear(lm_page_t *page) {
 
 /* Checks a span that is held no more, and gives it to the arena. rested: see lm_span_give. No lock
  * held. */
-static void give_back(lm_page_t *page, bool rested) {
+static void secure_large_give_back(lm_page_t *page, bool rested) {
     bool whole;
     (void)untouched(page, false, &whole);
     lm_span_let_out(page, is_shut(page), rested);
@@ -337,16 +342,18 @@ static void give_back(lm_page_t *page, bool rested) {
 
 bool lm_large_let_go(bool all) {
     lm_store_relaxed(&budget, BUDGET);
-    refill(&refaults, REFAULTS);
-    refill(&clears, CLEARS);
+    secure_large_refill(&refaults, REFAULTS);
+    secure_large_refill(&clears, CLEARS);
     lm_span_may_guard();
-    for (lm_page_t *page; (page = lm_held_old(all ? 0 : TICKS)) != NULL;) give_back(page, true);
+    for (lm_page_t *page; (page = lm_held_old(all ? 0 : TICKS)) != NULL;)
+        secure_large_give_back(page, true);
     return lm_held_any();
 }
 
 static bool let_all_go(void) {
     bool any = false;
-    for (lm_page_t *page; (page = lm_held_old(0)) != NULL; any = true) give_back(page, true);
+    for (lm_page_t *page; (page = lm_held_old(0)) != NULL; any = true)
+        secure_large_give_back(page, true);
     return any;
 }
 
@@ -356,10 +363,10 @@ static bool let_all_go(void) {
 static void give_back_excess(lm_page_t *page) {
     while (page != NULL) {
         bool unused = page->in_memory && cleared_of(page) == CLEARED_LIGHT, whole;
-        if (unused && untouched(page, false, &whole) && gone(page)) {
+        if (unused && untouched(page, false, &whole) && secure_large_gone(page)) {
             page = lm_held_add(page, CLEARED_GONE | (lm_held_cleared(page) & SHUT), false);
         } else {
-            give_back(page, false);
+            secure_large_give_back(page, false);
             page = lm_held_excess();
         }
     }
@@ -372,7 +379,7 @@ void lm_large_keep(lm_page_t *page, bool touch) {
         lm_span_give(page, false);
         return;
     }
-    unsigned cleared = touch || !gone(page) ? clear(page) : CLEARED_GONE;
+    unsigned cleared = touch || !secure_large_gone(page) ? clear(page) : CLEARED_GONE;
     page->known_zero = true;
     if (page->in_memory &&
         /* It would hold back more memory than all other held spans. */
@@ -389,12 +396,12 @@ void lm_large_keep(lm_page_t *page, bool touch) {
 /* Returns how large a held span may be for a request of `bytes`: at most an eighth more than `room`
  * plus 4 system pages. A span in memory may have at most an eighth more than `bytes`. Where a hard
  * limit counts slices, the span has no slice more than the request needs. */
-static lm_held_want_t want(const struct loam_heap *whole, size_t bytes, size_t room,
+static lm_held_want_t want(const struct loam_heap *fheap, size_t bytes, size_t room,
                            size_t align_slices) {
     lm_held_want_t want = {.align_slices = align_slices,
                            .most_dense = (bytes + bytes / 8) & ~(lm_os_page_bytes() - 1),
                            .most_sparse = room + room / 8 + 4 * lm_os_page_bytes()};
-    if (whole != NULL && lm_whole_is_limited(whole))
+    if (fheap != NULL && lm_fheap_is_limited(fheap))
         want.most_sparse = lm_align_up(room, LM_SLICE_BYTES);
     if (want.most_dense > want.most_sparse) want.most_dense = want.most_sparse;
     if (want.most_dense < room) want.most_dense = room;
@@ -421,13 +428,14 @@ static lm_page_t *take_again(size_t room, const lm_held_want_t *want, bool *zero
 /* ---- Spans ---- */
 
 /* Takes a new span. Memory of the user gets no guards: it is unchanged when it is returned. */
-static lm_page_t *take_new(const struct loam_heap *whole, size_t room, size_t align_slices,
+static lm_page_t *take_new(const struct loam_heap *fheap, size_t room, size_t align_slices,
                            bool *zero) {
     bool clean = false;
-    bool guarded = !lm_whole_has_range(whole);
-    size_t slices = guarded ? slices_for(room) : (room + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
+    bool guarded = !lm_fheap_has_range(fheap);
+    size_t slices =
+        guarded ? secure_large_slices_for(room) : (room + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
     lm_page_t *page = guarded ? lm_span_take(slices, align_slices, LM_KIND_LARGE, &clean)
-                              : lm_whole_take(whole, slices, align_slices, &clean);
+                              : lm_fheap_take(fheap, slices, align_slices, &clean);
     if (page == NULL) return NULL;
     if (zero != NULL) *zero = clean;
     page->known_zero = clean;
@@ -442,15 +450,15 @@ static lm_page_t *take_new(const struct loam_heap *whole, size_t room, size_t al
     return page;
 }
 
-lm_page_t *lm_large_take(const struct loam_heap *whole, size_t bytes, size_t align_slices,
+lm_page_t *lm_large_take(const struct loam_heap *fheap, size_t bytes, size_t align_slices,
                          bool *zero) {
     size_t room = whole_pages(bytes);
     /* A held span may lie anywhere, so a heap or process with a range takes none. Relaxed: a range
      * that opens now serves the next request. */
-    bool anywhere = !lm_whole_has_range(whole) && lm_load_relaxed(&lm_ranges_open) == 0;
-    lm_held_want_t wanted = want(whole, bytes, room, align_slices);
+    bool anywhere = !lm_fheap_has_range(fheap) && lm_load_relaxed(&lm_ranges_open) == 0;
+    lm_held_want_t wanted = want(fheap, bytes, room, align_slices);
     lm_page_t *page = anywhere ? take_again(room, &wanted, zero) : NULL;
-    return page != NULL ? page : take_new(whole, room, align_slices, zero);
+    return page != NULL ? page : take_new(fheap, room, align_slices, zero);
 }
 
 /* Clears the tail of an object that becomes shorter, to the extent that a freed object is cleared.
@@ -460,18 +468,20 @@ static void clear_tail(lm_page_t *page, size_t from, size_t to) {
     char *at = lm_span_start(page) + from;
     size_t bytes = to - from;
     bool long_one = bytes > CLEAR_MOST;
-    if (long_one && borrow(&refaults, bytes) && lm_os_purge(at, bytes)) return;
-    memset(at, 0, !long_one || borrow(&clears, bytes) ? bytes : HEAD);
+    if (long_one && secure_large_borrow(&refaults, bytes) && lm_os_purge(at, bytes)) return;
+    memset(at, 0, !long_one || secure_large_borrow(&clears, bytes) ? bytes : HEAD);
 }
 
 /* Changes the span to hold `room` bytes. Returns false iff it cannot grow. An object that grows
  * gets 1/16 more space, so that it needs no system call for each step. before: the bytes it had
  * space for. */
-static bool make_room(lm_page_t *page, size_t room, size_t before, bool roomier, size_t *fresh) {
+static bool secure_large_make_room(lm_page_t *page, size_t room, size_t before, bool roomier,
+                                   size_t *fresh) {
     size_t had = page->slices;
     bool zero = false;
     bool grows = room > before && roomier;
-    size_t roomy = grows ? room + whole_pages(room / 16) : room, slices = slices_for(roomy);
+    size_t roomy = grows ? room + whole_pages(room / 16) : room,
+           slices = secure_large_slices_for(roomy);
     /* The part that it loses may be resident, and goes with the guard. */
     if (room < before) page->in_memory = true;
     if (slices < page->slices) {
@@ -480,7 +490,7 @@ static bool make_room(lm_page_t *page, size_t room, size_t before, bool roomier,
         lm_span_shrink(page, slices);
     } else if (slices > page->slices && !lm_span_extend_by(page, slices, &zero)) {
         roomy = room;
-        slices = slices_for(room);
+        slices = secure_large_slices_for(room);
         if (slices > page->slices && !lm_span_extend_by(page, slices, &zero)) return false;
     }
     if (zero && fresh != NULL) *fresh = had << LM_SLICE_SHIFT;
@@ -500,14 +510,14 @@ void *lm_large_refit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t 
         if (room > before) return NULL;
         fits = true;
     }
-    if (!fits && !make_room(page, room, before, roomy, fresh)) {
+    if (!fits && !secure_large_make_room(page, room, before, roomy, fresh)) {
         (void)lm_span_guard(page, before);
-        lm_large_mark(page, had); /* without a guard, the canary is longer */
+        lm_large_trailer_write(page, had); /* without a guard, the canary is longer */
         lm_large_tail(page);
         return NULL;
     }
     if (bytes != had) page->known_zero = false; /* the old canary is part of the object now */
-    lm_large_mark(page, bytes);
+    lm_large_trailer_write(page, bytes);
     if (bytes < had) page->in_memory = true;
     lm_large_tail(page);
     if (bytes > had && fresh == NULL) lm_span_fill(page, had, bytes);
@@ -519,10 +529,10 @@ lm_page_t *lm_large_move(lm_page_t *page, size_t bytes, bool roomy) {
     size_t room = whole_pages(bytes + (roomy ? bytes / 4 : 0));
     (void)lm_span_tail_keep(page);
     if (!lm_span_unguard(page)) return NULL;
-    lm_page_t *target = lm_span_move(page, slices_for(room));
+    lm_page_t *target = lm_span_move(page, secure_large_slices_for(room));
     if (target == NULL) {
         (void)lm_span_guard(page, before);
-        lm_large_mark(page, had);
+        lm_large_trailer_write(page, had);
         lm_large_tail(page);
         return NULL;
     }

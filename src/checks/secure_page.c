@@ -64,7 +64,7 @@ lm_order_t lm_order = LM_ORDER_AUTO;
 /* Returns whether new blocks of the class come in order. A program goes through many objects of a
  * kind in the order in which it made them, and waits for each that does not lie behind the one
  * before. */
-static bool keeps_order(const lm_heap_t *heap, unsigned size_class) {
+static bool keeps_order(const lm_theap_t *heap, unsigned size_class) {
     lm_order_t order = lm_load_relaxed(&lm_order); /* relaxed: the setting stands alone */
     if (order != LM_ORDER_AUTO || size_class >= LM_SMALL_CLASSES) return order == LM_ORDER_KEPT;
     return heap->full[size_class].first != NULL || heap->partial[size_class].first != NULL;
@@ -94,7 +94,7 @@ lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n) {
         touch_ends(first, n, bytes);
     else
         memset(first, 0, n * bytes);
-    lm_heap_t *heap = page->heap;
+    lm_theap_t *heap = page->heap;
     bool in_order = keeps_order(heap, page->size_class);
     lm_quarantine_keep_order(heap, lm_quarantine_ring(page->size_class), in_order);
     uint64_t random = lm_random(heap);

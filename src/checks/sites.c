@@ -23,7 +23,7 @@ enum {
     TABLES_MOST = 128,
     TRACES = 1 << 15,
     PROBES_MOST = 64, /* large enough that a trace finds no slot only in a nearly full table */
-    MOST = 16,        /* largest number of places in a trace */
+    SITES_MOST = 16,  /* largest number of places in a trace */
 };
 
 typedef struct entry {
@@ -36,17 +36,17 @@ typedef struct entry {
 
 typedef struct trace {
     uint32_t depth; /* number of places; 0: the slot is empty */
-    lm_site_t places[MOST];
+    lm_site_t places[SITES_MOST];
 } trace_t;
 
 #define BUCKETS (TABLE_SLICES * LM_SLICE_BYTES / (BUCKET * sizeof(entry_t)))
 
 /* Depth of traces; 0: nothing is recorded; UNSETTLED: options are not read yet. Atomic. */
-enum { UNSETTLED = MOST + 1 };
+enum { UNSETTLED = SITES_MOST + 1 };
 static LM_AT_START unsigned recorded = UNSETTLED;
-static lm_lock_t lock; /* guards the tables below */
-static entry_t *tables[TABLES_MOST];
-static unsigned count;
+static lm_lock_t sites_lock; /* guards the tables below */
+static entry_t *sites_tables[TABLES_MOST];
+static unsigned sites_count;
 static trace_t *traces; /* [0] is unused */
 static bool lost;       /* atomic: a trace or object had no room */
 
@@ -71,7 +71,7 @@ static void *room(size_t bytes) {
 
 /* Records that the tables are full, which reports say from now on. Returns 0. Relaxed: the flag
  * stands alone. */
-static uint32_t no_room(void) {
+static uint32_t sites_no_room(void) {
     lm_store_relaxed(&lost, true);
     return 0;
 }
@@ -81,7 +81,7 @@ static uint32_t no_room(void) {
 static uint32_t trace_number(const trace_t *trace) {
     if (trace->depth == 0) return 0;
     if (traces == NULL) traces = (trace_t *)room(TRACES * sizeof(trace_t));
-    if (traces == NULL) return no_room();
+    if (traces == NULL) return sites_no_room();
     uint64_t hash = trace->depth;
     for (uint32_t i = 0; i < trace->depth; i++) hash = mixed(hash ^ trace->places[i]);
     for (uint32_t i = 0; i < PROBES_MOST; i++) {
@@ -95,19 +95,19 @@ static uint32_t trace_number(const trace_t *trace) {
         there->depth = trace->depth;
         return number;
     }
-    return no_room();
+    return sites_no_room();
 }
 
 uint32_t lm_sites_number(const lm_site_t *places, size_t depth) {
-    trace_t trace = {.depth = (uint32_t)(depth < MOST ? depth : MOST)};
+    trace_t trace = {.depth = (uint32_t)(depth < SITES_MOST ? depth : SITES_MOST)};
     memcpy(trace.places, places, trace.depth * sizeof *places);
-    lm_lock_take(&lock);
+    lm_lock_take(&sites_lock);
     uint32_t number = trace_number(&trace);
-    lm_lock_give(&lock);
+    lm_lock_give(&sites_lock);
     return number;
 }
 
-static trace_t here(void) {
+static trace_t sites_here(void) {
     trace_t trace = {0};
     trace.depth = (uint32_t)lm_os_trace(NULL, trace.places, lm_load_relaxed(&recorded));
     return trace;
@@ -116,11 +116,11 @@ static trace_t here(void) {
 /* ---- Objects ---- */
 
 static entry_t *bucket_of(unsigned table, const void *p) {
-    return tables[table] + mixed((uintptr_t)p >> 4) % BUCKETS * BUCKET;
+    return sites_tables[table] + mixed((uintptr_t)p >> 4) % BUCKETS * BUCKET;
 }
 
-static entry_t *find(const void *p) {
-    for (unsigned t = 0; t < count; t++) {
+static entry_t *sites_find(const void *p) {
+    for (unsigned t = 0; t < sites_count; t++) {
         entry_t *entry = bucket_of(t, p);
         for (unsigned i = 0; i < BUCKET; i++, entry++) {
             if (entry->object == (uintptr_t)p) return entry;
@@ -132,7 +132,7 @@ static entry_t *find(const void *p) {
 /* Returns an entry for a new object: an empty one, or that of a freed object. Returns NULL iff
  * there is none. */
 static entry_t *spare(const void *p) {
-    for (unsigned t = 0; t < count; t++) {
+    for (unsigned t = 0; t < sites_count; t++) {
         entry_t *entry = bucket_of(t, p), *freed = NULL;
         for (unsigned i = 0; i < BUCKET; i++, entry++) {
             if (entry->object == 0) return entry;
@@ -140,14 +140,14 @@ static entry_t *spare(const void *p) {
         }
         if (freed != NULL) return freed;
     }
-    if (count == TABLES_MOST) return NULL;
-    tables[count] = (entry_t *)room(TABLE_SLICES * LM_SLICE_BYTES);
-    return tables[count] != NULL ? bucket_of(count++, p) : NULL;
+    if (sites_count == TABLES_MOST) return NULL;
+    sites_tables[sites_count] = (entry_t *)room(TABLE_SLICES * LM_SLICE_BYTES);
+    return sites_tables[sites_count] != NULL ? bucket_of(sites_count++, p) : NULL;
 }
 
 /* Returns whether to record, as the options say, before loam's constructor has read them.
  * Constructors of other libraries may run earlier and call malloc. */
-static LM_COLD bool settle(void) {
+static LM_COLD bool sites_settle(void) {
     unsigned depth;
     inside = true; /* a preloaded tool's strncmp may allocate */
     bool known = lm_sites_expected(&depth);
@@ -161,44 +161,44 @@ static LM_COLD bool settle(void) {
 }
 
 /* Returns whether this thread's allocations are recorded. Relaxed: the depth stands alone. */
-static bool wanted(void) {
+static bool sites_wanted(void) {
     unsigned depth = lm_load_relaxed(&recorded);
-    if (LM_UNLIKELY(depth == UNSETTLED) && !inside) return settle();
+    if (LM_UNLIKELY(depth == UNSETTLED) && !inside) return sites_settle();
     return depth != 0 && !inside;
 }
 
 void lm_sites_allocated(const void *p) {
-    if (LM_LIKELY(!wanted())) return;
-    trace_t trace = here();
+    if (LM_LIKELY(!sites_wanted())) return;
+    trace_t trace = sites_here();
     unsigned thread = lm_port_thread_id();
-    lm_lock_take(&lock);
-    entry_t *entry = find(p);
+    lm_lock_take(&sites_lock);
+    entry_t *entry = sites_find(p);
     if (entry == NULL) entry = spare(p);
     if (entry != NULL)
         *entry = (entry_t){(uintptr_t)p, trace_number(&trace), 0, thread, 0};
     else
-        (void)no_room();
-    lm_lock_give(&lock);
+        (void)sites_no_room();
+    lm_lock_give(&sites_lock);
 }
 
 void lm_sites_freed(const void *p) {
-    if (LM_LIKELY(!wanted())) return;
-    trace_t trace = here();
+    if (LM_LIKELY(!sites_wanted())) return;
+    trace_t trace = sites_here();
     unsigned thread = lm_port_thread_id();
-    lm_lock_take(&lock);
-    entry_t *entry = find(p);
+    lm_lock_take(&sites_lock);
+    entry_t *entry = sites_find(p);
     if (entry != NULL) {
         entry->freed = trace_number(&trace);
         entry->freed_by = thread;
     }
-    lm_lock_give(&lock);
+    lm_lock_give(&sites_lock);
 }
 
 uint32_t lm_sites_of(const void *p) {
-    lm_lock_take(&lock);
-    const entry_t *entry = find(p);
+    lm_lock_take(&sites_lock);
+    const entry_t *entry = sites_find(p);
     uint32_t number = entry != NULL ? entry->allocated : 0;
-    lm_lock_give(&lock);
+    lm_lock_give(&sites_lock);
     return number;
 }
 
@@ -218,9 +218,9 @@ static void name(lm_line_t *line, lm_site_t place) {
 
 void lm_sites_report(uint32_t number) {
     trace_t trace = {0};
-    lm_lock_take(&lock);
+    lm_lock_take(&sites_lock);
     if (traces != NULL) trace = traces[number];
-    lm_lock_give(&lock);
+    lm_lock_give(&sites_lock);
     /* Relaxed, both: each word stands alone. */
     if (number == 0 && lm_load_relaxed(&lost) && lm_load_relaxed(&recorded) != 0)
         lm_report("loam:     from where is not known: there was no room for more call sites");
@@ -238,10 +238,10 @@ static void report_more(bool written) {
     /* Whether or not the line was written, the next report is about another object. */
     *place = NULL;
     if (object == NULL || !written) return;
-    lm_lock_take(&lock);
-    const entry_t *found = find(object);
+    lm_lock_take(&sites_lock);
+    const entry_t *found = sites_find(object);
     entry_t entry = found != NULL ? *found : (entry_t){0};
-    lm_lock_give(&lock);
+    lm_lock_give(&sites_lock);
     if (entry.object == 0) {
         if (lm_load_relaxed(&lost)) lm_sites_report(0);
         return;
@@ -270,6 +270,6 @@ void lm_sites_settle(void) {
 
 /* ---- Fork ---- */
 
-lm_lock_t *lm_sites_fork_lock(void) { return &lock; }
+lm_lock_t *lm_sites_fork_lock(void) { return &sites_lock; }
 
 #endif

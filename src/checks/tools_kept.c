@@ -20,37 +20,39 @@
 
 #if LM_TOOLS
 
-enum { MOST = 1 << 16, TURNS = 200 /* turns of lm_os_nap */ };
-#define MOST_BYTES (4096 * LM_MIB)
+enum { TOOLS_MOST = 1 << 16, TOOLS_TURNS = 200 /* turns of lm_os_nap */ };
+#define TOOLS_MOST_BYTES (4096 * LM_MIB)
 
-static lm_lock_t lock;
-static bool out_of_order; /* atomic: the lock cannot be had, and the list is unused */
+static lm_lock_t tools_lock;
+static bool tools_out_of_order; /* atomic: the lock cannot be had, and the list is unused */
 static lm_page_t *oldest, *newest;
 static size_t count, kept_bytes;
 
-static size_t bytes_of(const lm_page_t *span) { return (size_t)span->slices << LM_SLICE_SHIFT; }
+static size_t tools_bytes_of(const lm_page_t *span) {
+    return (size_t)span->slices << LM_SLICE_SHIFT;
+}
 
-static bool lock_taken(void) {
-    if (lm_load_relaxed(&out_of_order)) return false; /* relaxed: the flag stands alone */
-    for (unsigned turn = 0; turn < TURNS; turn++) {
-        if (lm_lock_try(&lock)) return true;
+static bool tools_lock_taken(void) {
+    if (lm_load_relaxed(&tools_out_of_order)) return false; /* relaxed: the flag stands alone */
+    for (unsigned turn = 0; turn < TOOLS_TURNS; turn++) {
+        if (lm_lock_try(&tools_lock)) return true;
         lm_os_nap(turn);
     }
-    lm_store_relaxed(&out_of_order, true);
+    lm_store_relaxed(&tools_out_of_order, true);
     return false;
 }
 
 /* Removes and returns the oldest span of the list, which is not empty. Lock held. */
-static lm_page_t *pop(void) {
+static lm_page_t *tools_pop(void) {
     lm_page_t *span = oldest;
     oldest = span->notified;
     if (oldest == NULL) newest = NULL;
     count--;
-    kept_bytes -= bytes_of(span);
+    kept_bytes -= tools_bytes_of(span);
     return span;
 }
 
-static void push(lm_page_t *span) {
+static void tools_push(lm_page_t *span) {
     span->notified = NULL;
     if (newest != NULL)
         newest->notified = span;
@@ -58,56 +60,56 @@ static void push(lm_page_t *span) {
         oldest = span;
     newest = span;
     count++;
-    kept_bytes += bytes_of(span);
+    kept_bytes += tools_bytes_of(span);
 }
 
-static void give(lm_page_t *span, bool rested) {
-    lm_tools_show(lm_span_start(span), bytes_of(span));
+static void tools_give(lm_page_t *span, bool rested) {
+    lm_tools_show(lm_span_start(span), tools_bytes_of(span));
     lm_span_give(span, rested);
 }
 
-static void keep(lm_page_t *span, bool rested) {
-    size_t bytes = bytes_of(span);
-    if (bytes > MOST_BYTES || !lock_taken()) {
-        give(span, rested);
+static void tools_keep(lm_page_t *span, bool rested) {
+    size_t bytes = tools_bytes_of(span);
+    if (bytes > TOOLS_MOST_BYTES || !tools_lock_taken()) {
+        tools_give(span, rested);
         return;
     }
     if (span->range == 0) (void)lm_os_purge(lm_span_start(span), bytes);
     lm_page_t *leaving = NULL;
-    while (count > 0 && (count == MOST || kept_bytes + bytes > MOST_BYTES)) {
-        lm_page_t *old = pop();
+    while (count > 0 && (count == TOOLS_MOST || kept_bytes + bytes > TOOLS_MOST_BYTES)) {
+        lm_page_t *old = tools_pop();
         old->notified = leaving;
         leaving = old;
     }
     lm_span_hold_any(span);
     lm_tools_hide(lm_span_start(span), bytes);
-    push(span);
-    lm_lock_give(&lock);
+    tools_push(span);
+    lm_lock_give(&tools_lock);
     for (lm_page_t *next; leaving != NULL; leaving = next) {
         next = leaving->notified;
-        give(leaving, false);
+        tools_give(leaving, false);
     }
 }
 
 void lm_tools_give_chain(lm_page_t *first, bool rested) {
     for (lm_page_t *next; first != NULL; first = next) {
         next = first->notified;
-        keep(first, rested);
+        tools_keep(first, rested);
     }
 }
 
-void lm_tools_give(lm_page_t *span, bool rested) { keep(span, rested); }
+void lm_tools_give(lm_page_t *span, bool rested) { tools_keep(span, rested); }
 
 bool lm_tools_let_go(void) {
-    if (!lock_taken()) return false;
+    if (!tools_lock_taken()) return false;
     lm_page_t *all = oldest;
     oldest = newest = NULL;
     count = kept_bytes = 0;
-    lm_lock_give(&lock);
+    lm_lock_give(&tools_lock);
     bool any = all != NULL;
     for (lm_page_t *next; all != NULL; all = next) {
         next = all->notified;
-        give(all, false);
+        tools_give(all, false);
     }
     return any;
 }

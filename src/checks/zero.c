@@ -21,10 +21,10 @@
 
 enum {
     SLOT = 16,
-    SLOTS = 65536, /* number of slots in a chunk */
+    ZERO_SLOTS = 65536, /* number of slots in a chunk */
     WORD_BITS = 64,
-    WORDS = SLOTS / WORD_BITS,
-    CHUNK_BYTES = SLOT * SLOTS,
+    WORDS = ZERO_SLOTS / WORD_BITS,
+    CHUNK_BYTES = SLOT * ZERO_SLOTS,
     BITMAP_BYTES = LM_OS_UNIT, /* bytes committed for the bitmap; more than SLOTS / 8 */
     CHUNKS_MOST = 64,
 };
@@ -45,7 +45,7 @@ lm_page_t lm_zero_descriptor = {.kind = LM_KIND_META, .owner = LM_OWNER_NONE};
 
 /* Makes the chunk. Returns false iff that is not possible. Of several threads that make it at once,
  * one succeeds; the others release their memory. */
-static bool make(chunk_t *chunk) {
+static bool zero_make(chunk_t *chunk) {
     if (lm_load_relaxed(&refused) || !lm_span_at_large()) return false;
     size_t bytes = CHUNK_BYTES + BITMAP_BYTES + LM_OS_UNIT;
     char *at = (char *)lm_os_reserve(bytes);
@@ -67,7 +67,7 @@ static bool make(chunk_t *chunk) {
     return true;
 }
 
-static void *take(chunk_t *chunk, uintptr_t start) {
+static void *zero_take(chunk_t *chunk, uintptr_t start) {
     /* Relaxed: a starting point, which other threads move as well. */
     uint32_t first = lm_add_relaxed(&chunk->next, 1);
     for (uint32_t i = 0; i < WORDS; i++) {
@@ -92,10 +92,10 @@ void *lm_zero_alloc(void) {
     for (unsigned c = 0; c < CHUNKS_MOST; c++) {
         chunk_t *chunk = &chunks[c];
         /* Acquire: pairs with the release store of `start`; the bitmap is visible. */
-        if (lm_load_acquire(&chunk->start) == 0 && !make(chunk)) return NULL;
+        if (lm_load_acquire(&chunk->start) == 0 && !zero_make(chunk)) return NULL;
         /* Relaxed: a chunk that seems full by mistake serves later. */
-        if (lm_load_relaxed(&chunk->count) >= SLOTS - SLOTS / 16) continue;
-        void *p = take(chunk, chunk->start);
+        if (lm_load_relaxed(&chunk->count) >= ZERO_SLOTS - ZERO_SLOTS / 16) continue;
+        void *p = zero_take(chunk, chunk->start);
         if (p != NULL) return p;
     }
     return NULL;
@@ -110,7 +110,7 @@ static chunk_t *chunk_of(const void *p) {
     return NULL;
 }
 
-static size_t slot_of(const chunk_t *chunk, const void *p) {
+static size_t zero_slot_of(const chunk_t *chunk, const void *p) {
     return ((uintptr_t)p - chunk->start) / SLOT;
 }
 
@@ -118,7 +118,7 @@ lm_page_t *lm_zero_checked(const void *p, const char *function, bool *inside) {
     const chunk_t *chunk = chunk_of(p);
     *inside = chunk != NULL;
     if (chunk == NULL) return NULL;
-    size_t slot = slot_of(chunk, p);
+    size_t slot = zero_slot_of(chunk, p);
     bool used = (lm_load_relaxed(&chunk->used[slot / WORD_BITS]) >> slot % WORD_BITS & 1) != 0;
     bool begins = (uintptr_t)p % SLOT == 0;
     if (used && begins) return &lm_zero_descriptor;
@@ -136,7 +136,7 @@ lm_page_t *lm_zero_checked(const void *p, const char *function, bool *inside) {
 /* Frees p, or reports a double free: of two frees at once, one finds the bit cleared. */
 void lm_zero_free(void *p) {
     chunk_t *chunk = chunk_of(p);
-    size_t slot = slot_of(chunk, p);
+    size_t slot = zero_slot_of(chunk, p);
     uint64_t bit = (uint64_t)1 << slot % WORD_BITS;
     bool inside;
     /* Relaxed: no memory behind a slot could need an order. */

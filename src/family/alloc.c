@@ -51,26 +51,28 @@ const loam_alloc_functions loam_alloc_of_region = {region_alloc, region_realloc,
 
 /* ---- Pools ---- */
 
-static bool is_for_pool(const loam_pool *pool, size_t bytes, size_t align) {
+static bool alloc_is_for_pool(const loam_pool *pool, size_t bytes, size_t align) {
     return bytes <= pool->block_bytes && align <= pool->align && lm_is_pow2(align);
 }
 
-static void *pool_alloc(void *self, size_t bytes, size_t align, const char *file, unsigned line) {
+static void *alloc_pool_alloc(void *self, size_t bytes, size_t align, const char *file,
+                              unsigned line) {
     loam_pool *pool = (loam_pool *)self;
-    return is_for_pool(pool, bytes, align) ? loam_pool_alloc_at(pool, file, line) : NULL;
+    return alloc_is_for_pool(pool, bytes, align) ? loam_pool_alloc_at(pool, file, line) : NULL;
 }
-static void *pool_realloc(void *self, void *p, size_t old_bytes, size_t bytes, size_t align,
-                          const char *file, unsigned line) {
+static void *alloc_pool_realloc(void *self, void *p, size_t old_bytes, size_t bytes, size_t align,
+                                const char *file, unsigned line) {
     (void)old_bytes;
-    if (p == NULL) return pool_alloc(self, bytes, align, file, line);
-    return is_for_pool((const loam_pool *)self, bytes, align) ? p : NULL;
+    if (p == NULL) return alloc_pool_alloc(self, bytes, align, file, line);
+    return alloc_is_for_pool((const loam_pool *)self, bytes, align) ? p : NULL;
 }
-static void pool_free(void *self, void *p, size_t bytes, size_t align, const char *file,
-                      unsigned line) {
+static void alloc_pool_free(void *self, void *p, size_t bytes, size_t align, const char *file,
+                            unsigned line) {
     (void)bytes, (void)align;
     loam_pool_free_at((loam_pool *)self, p, file, line);
 }
-const loam_alloc_functions loam_alloc_of_pool = {pool_alloc, pool_realloc, pool_free, "pool"};
+const loam_alloc_functions loam_alloc_of_pool = {alloc_pool_alloc, alloc_pool_realloc,
+                                                 alloc_pool_free, "pool"};
 
 /* ---- Blocks ---- */
 
@@ -83,8 +85,8 @@ static void *blocks_alloc(void *self, size_t bytes, size_t align, const char *fi
         return loam_blocks_alloc_at(blocks, bytes, file, line);
     return loam_blocks_alloc_aligned_at(blocks, bytes, align, file, line);
 }
-static void blocks_free(void *self, void *p, size_t bytes, size_t align, const char *file,
-                        unsigned line) {
+static void alloc_blocks_free(void *self, void *p, size_t bytes, size_t align, const char *file,
+                              unsigned line) {
     (void)bytes, (void)align;
     loam_blocks_free_at((loam_blocks *)self, p, file, line);
 }
@@ -98,15 +100,16 @@ static void *blocks_realloc(void *self, void *p, size_t old_bytes, size_t bytes,
     void *other = blocks_alloc(self, bytes, align, file, line);
     if (other == NULL) return NULL;
     memcpy(other, p, old_bytes < bytes ? old_bytes : bytes);
-    blocks_free(self, p, old_bytes, align, file, line);
+    alloc_blocks_free(self, p, old_bytes, align, file, line);
     return other;
 }
-const loam_alloc_functions loam_alloc_of_blocks = {blocks_alloc, blocks_realloc, blocks_free,
+const loam_alloc_functions loam_alloc_of_blocks = {blocks_alloc, blocks_realloc, alloc_blocks_free,
                                                    "blocks"};
 
 /* ---- FIFOs ---- */
 
-static void *fifo_alloc(void *self, size_t bytes, size_t align, const char *file, unsigned line) {
+static void *alloc_fifo_alloc(void *self, size_t bytes, size_t align, const char *file,
+                              unsigned line) {
     loam_fifo *fifo = (loam_fifo *)self;
     switch (align) {
     case 16: return loam_fifo_alloc_aligned_at(fifo, bytes, 16, file, line);
@@ -126,7 +129,7 @@ static void fifo_free(void *self, void *p, size_t bytes, size_t align, const cha
     (void)bytes, (void)align;
     loam_fifo_free_at((loam_fifo *)self, p, file, line);
 }
-const loam_alloc_functions loam_alloc_of_fifo = {fifo_alloc, fifo_realloc, fifo_free, "fifo"};
+const loam_alloc_functions loam_alloc_of_fifo = {alloc_fifo_alloc, fifo_realloc, fifo_free, "fifo"};
 
 /* ---- Stacks and rings ---- */
 

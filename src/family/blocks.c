@@ -9,7 +9,7 @@
  *   recorded                          alloc here
  *   fixed                             free here: a table finds the owner, not a mask
  */
-#include "family/blocks_room.h"
+#include "family/blocks_internal.h"
 
 LM_STATIC_ASSERT(offsetof(loam_blocks, slot) + sizeof(void *) <= 64,
                  "what the inline paths read is in one cache line");
@@ -170,7 +170,7 @@ size_t loam_blocks_pool_bytes(const loam_blocks_options *options) {
 
 /* Returns the first class whose blocks are large enough and aligned, or class_count iff there is
  * none. */
-static unsigned class_for(const loam_blocks *blocks, size_t bytes, size_t align) {
+static unsigned blocks_class_for(const loam_blocks *blocks, size_t bytes, size_t align) {
     unsigned i = blocks->sized_count, end = blocks->class_count;
     if (align <= LOAM_BLOCKS_FIRST || blocks->fixed) {
         if (bytes > blocks->largest_bytes) return end;
@@ -183,7 +183,7 @@ static unsigned class_for(const loam_blocks *blocks, size_t bytes, size_t align)
 
 static void *take_sized(loam_blocks *blocks, size_t bytes, size_t align) {
     if (bytes <= blocks->largest_bytes) bytes += blocks->guard_bytes;
-    unsigned i = class_for(blocks, bytes, align);
+    unsigned i = blocks_class_for(blocks, bytes, align);
     if (i < blocks->class_count) {
         loam_blocks_class *class = &blocks->classes[i];
         void *block = lm_blocks_take(blocks, class);
@@ -199,8 +199,8 @@ static size_t raw_bytes_of(const loam_blocks *blocks, const void *raw) {
     return blocks->classes[slab->class_index].block_bytes;
 }
 
-static void *alloc_locked(loam_blocks *blocks, size_t bytes, size_t align, const char *file,
-                          unsigned line) {
+static void *blocks_alloc_locked(loam_blocks *blocks, size_t bytes, size_t align, const char *file,
+                                 unsigned line) {
     if (LM_LIKELY(!blocks->checked && !blocks->watched)) return take_sized(blocks, bytes, align);
     if (bytes > (size_t)PTRDIFF_MAX - 2 * LOAM_BLOCKS_SLAB_BYTES) return NULL;
     if (blocks->fixed) {
@@ -235,7 +235,7 @@ static void *alloc_locked(loam_blocks *blocks, size_t bytes, size_t align, const
     return lm_guard_open(&blocks->entry, raw, raw_bytes_of(blocks, raw), bytes, align, file, line);
 }
 
-static void record(loam_blocks *blocks, size_t bytes) {
+static void blocks_record(loam_blocks *blocks, size_t bytes) {
     loam_histogram *histogram = blocks->histogram;
     size_t *count =
         bytes <= histogram->largest_bytes ? &histogram->counts[bytes] : &histogram->beyond;
@@ -245,13 +245,13 @@ static void record(loam_blocks *blocks, size_t bytes) {
 
 void *loam_blocks_alloc_slow(loam_blocks *blocks, size_t bytes, const char *file, unsigned line) {
     if (blocks_over(blocks, "allocation", file, line)) return NULL;
-    if (LM_UNLIKELY(blocks->histogram != NULL)) record(blocks, bytes);
+    if (LM_UNLIKELY(blocks->histogram != NULL)) blocks_record(blocks, bytes);
 #if LM_HOSTED
     if (blocks->slot != UINT32_MAX && bytes <= blocks->largest_bytes)
         return lm_blocks_threads_alloc(blocks, lm_blocks_class_of(blocks, bytes));
 #endif
     blocks_lock(blocks);
-    void *p = alloc_locked(blocks, bytes, bytes <= 8 ? 8 : 16, file, line);
+    void *p = blocks_alloc_locked(blocks, bytes, bytes <= 8 ? 8 : 16, file, line);
     blocks_unlock(blocks);
     return p;
 }
@@ -264,15 +264,15 @@ void *loam_blocks_alloc_aligned_at(loam_blocks *blocks, size_t bytes, size_t ali
     if (align < 16 || (align == 16 && !(blocks->checked && blocks->fixed)))
         return loam_blocks_alloc_at(blocks, bytes, file, line);
     if (blocks_over(blocks, "allocation", file, line)) return NULL;
-    if (LM_UNLIKELY(blocks->histogram != NULL)) record(blocks, bytes);
+    if (LM_UNLIKELY(blocks->histogram != NULL)) blocks_record(blocks, bytes);
 #if LM_HOSTED
     if (blocks->slot != UINT32_MAX) {
-        unsigned i = class_for(blocks, bytes, align);
+        unsigned i = blocks_class_for(blocks, bytes, align);
         if (i < blocks->class_count) return lm_blocks_threads_alloc(blocks, i);
     }
 #endif
     blocks_lock(blocks);
-    void *p = alloc_locked(blocks, bytes, align, file, line);
+    void *p = blocks_alloc_locked(blocks, bytes, align, file, line);
     blocks_unlock(blocks);
     return p;
 }
@@ -332,7 +332,8 @@ static void free_locked(loam_blocks *blocks, void *p, const char *file, unsigned
     }
 }
 
-static LM_NOINLINE void free_other(loam_blocks *blocks, void *p, const char *file, unsigned line) {
+static LM_NOINLINE void blocks_free_other(loam_blocks *blocks, void *p, const char *file,
+                                          unsigned line) {
     if (p == NULL || blocks_over(blocks, "free", file, line)) return;
 #if LM_HOSTED
     if (blocks->slot != UINT32_MAX && !is_large(p)) {
@@ -353,7 +354,7 @@ void loam_blocks_free_slow(loam_blocks *blocks, void *p, const char *file, unsig
             return;
         }
     }
-    free_other(blocks, p, file, line);
+    blocks_free_other(blocks, p, file, line);
 }
 
 /* ---- Realloc ---- */
@@ -411,7 +412,7 @@ size_t loam_meter_blocks_bytes(loam_blocks *blocks, const void *p) {
 }
 #endif
 
-static bool stays(const loam_blocks *blocks, size_t old_bytes, size_t bytes) {
+static bool blocks_stays(const loam_blocks *blocks, size_t old_bytes, size_t bytes) {
     /* Its guards cannot move. */
     if (blocks->checked && !blocks->fixed) return false;
     if (bytes > old_bytes) return false;
@@ -445,7 +446,8 @@ void *loam_blocks_realloc_at(loam_blocks *blocks, void *p, size_t bytes, const c
     size_t old_bytes;
     if (!size_of_locked(blocks, p, "realloc", file, line, &old_bytes)) return NULL;
     bool notes = blocks->checked && blocks->fixed;
-    if (notes ? stays_fixed(blocks, p, bytes, false) : stays(blocks, old_bytes, bytes)) return p;
+    if (notes ? stays_fixed(blocks, p, bytes, false) : blocks_stays(blocks, old_bytes, bytes))
+        return p;
     void *to = loam_blocks_alloc_at(blocks, bytes, file, line);
     /* A fixed instance may have no smaller block left. The object then stays in the larger one. */
     if (to == NULL && notes) return stays_fixed(blocks, p, bytes, true) ? p : NULL;

@@ -1,9 +1,9 @@
 /* blocks_check.c: usage, invariants and statistics of a set of blocks. */
-#include "family/blocks_room.h"
+#include "family/blocks_internal.h"
 
 /* ---- Usage ---- */
 
-static size_t in_use(const loam_blocks *blocks, const loam_blocks_class *class) {
+static size_t blocks_check_in_use(const loam_blocks *blocks, const loam_blocks_class *class) {
     size_t free = class->chain_count * class->batch;
     for (void *block = blocks->heads[class->index]; block != NULL; block = link_of(block, 0))
         free++;
@@ -29,7 +29,7 @@ static void usage_locked(const loam_blocks *blocks, loam_usage *usage) {
         usage->chunks = 1;
     }
     for (unsigned i = 0; i < blocks->class_count; i++) {
-        size_t used = in_use(blocks, &blocks->classes[i]);
+        size_t used = blocks_check_in_use(blocks, &blocks->classes[i]);
         usage->objects += used;
         usage->used_bytes += used * blocks->classes[i].block_bytes;
     }
@@ -60,7 +60,7 @@ int loam_blocks_class_usage(const loam_blocks *blocks, unsigned index,
     *usage = (loam_blocks_class_info){
         .block_bytes = usable_of(blocks, class),
         .block_count = class->carved,
-        .blocks_in_use = in_use(blocks, class),
+        .blocks_in_use = blocks_check_in_use(blocks, class),
         .block_limit = blocks->fixed ? class->limit : 0,
         .allocations = blocks->counted ? class->allocations : LOAM_UNKNOWN,
         .deallocations = blocks->counted ? class->deallocations : LOAM_UNKNOWN,
@@ -112,8 +112,8 @@ static loam_blocks_slab *tree_of(const loam_blocks *blocks, const loam_blocks_cl
 
 /* Returns whether a block of that class, whose slabs are in the tree, can be at that address and
  * has been carved. */
-static bool is_block(const loam_blocks *blocks, const loam_blocks_class *class,
-                     loam_blocks_slab *tree, const void *block) {
+static bool blocks_check_is_block(const loam_blocks *blocks, const loam_blocks_class *class,
+                                  loam_blocks_slab *tree, const void *block) {
     const char *at = (const char *)block;
     if (blocks->fixed)
         return at >= class->start && at < class->fresh &&
@@ -131,7 +131,7 @@ static bool chain_good(const loam_blocks *blocks, const loam_blocks_class *class
     bool good = true;
     for (const void *block = chain; block != NULL && block != lm_blocks_bottom;
          block = link_of(block, 0)) {
-        if (!is_block(blocks, class, tree, block))
+        if (!blocks_check_is_block(blocks, class, tree, block))
             return wrong(blocks, class, block, "is none of it");
         if (++*count > class->carved) return wrong(blocks, class, block, "is in it twice");
         if (!blocks->checked) continue;

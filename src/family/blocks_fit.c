@@ -12,7 +12,7 @@
  * the best i never decreases as j increases: the middle j of a range is solved first, and bounds
  * both halves.
  */
-#include "family/blocks_room.h"
+#include "family/blocks_internal.h"
 
 void loam_histogram_init(loam_histogram *histogram, size_t *counts, size_t largest_bytes) {
     memset(counts, 0, (largest_bytes + 1) * sizeof *counts);
@@ -35,14 +35,14 @@ typedef struct group {
      * classes. */
     uint64_t before, now;
     uint32_t class_bytes;
-} group_t;
+} blocks_fit_group_t;
 
 typedef struct fit {
-    group_t *groups; /* groups[0] is before the first group */
-    uint32_t *from;  /* [class][group]: where the next smaller class ends */
+    blocks_fit_group_t *groups; /* groups[0] is before the first group */
+    uint32_t *from;             /* [class][group]: where the next smaller class ends */
 } fit_t;
 
-static size_t class_for(size_t bytes, unsigned granule) {
+static size_t blocks_fit_class_for(size_t bytes, unsigned granule) {
     size_t units = bytes == 0 ? 1 : (bytes + granule - 1) / granule;
     return units * granule;
 }
@@ -50,15 +50,15 @@ static size_t class_for(size_t bytes, unsigned granule) {
 static size_t count_groups(const loam_histogram *histogram, unsigned granule) {
     size_t count = 0, last = 0;
     for (size_t bytes = 0; bytes <= histogram->largest_bytes; bytes++) {
-        if (histogram->counts[bytes] == 0 || class_for(bytes, granule) == last) continue;
-        last = class_for(bytes, granule);
+        if (histogram->counts[bytes] == 0 || blocks_fit_class_for(bytes, granule) == last) continue;
+        last = blocks_fit_class_for(bytes, granule);
         count++;
     }
     return count;
 }
 
 static size_t work_bytes_of(size_t count, unsigned class_count) {
-    return (count + 1) * (sizeof(group_t) + class_count * sizeof(uint32_t));
+    return (count + 1) * (sizeof(blocks_fit_group_t) + class_count * sizeof(uint32_t));
 }
 
 size_t loam_blocks_fit_bytes(const loam_histogram *histogram, unsigned class_count,
@@ -66,15 +66,16 @@ size_t loam_blocks_fit_bytes(const loam_histogram *histogram, unsigned class_cou
     return granule != 0 ? work_bytes_of(count_groups(histogram, granule), class_count) : 0;
 }
 
-static void set_groups(group_t *groups, const loam_histogram *histogram, unsigned granule) {
-    group_t *group = groups;
-    *group = (group_t){0};
+static void set_groups(blocks_fit_group_t *groups, const loam_histogram *histogram,
+                       unsigned granule) {
+    blocks_fit_group_t *group = groups;
+    *group = (blocks_fit_group_t){0};
     for (size_t bytes = 0; bytes <= histogram->largest_bytes; bytes++) {
         size_t requests = histogram->counts[bytes];
         if (requests == 0) continue;
-        uint32_t class_bytes = (uint32_t)class_for(bytes, granule);
+        uint32_t class_bytes = (uint32_t)blocks_fit_class_for(bytes, granule);
         if (group->class_bytes != class_bytes) {
-            group[1] = (group_t){
+            group[1] = (blocks_fit_group_t){
                 .requests = group->requests, .bytes = group->bytes, .class_bytes = class_bytes};
             group++;
         }
@@ -83,7 +84,7 @@ static void set_groups(group_t *groups, const loam_histogram *histogram, unsigne
     }
 }
 
-static uint64_t waste(const group_t *from, const group_t *to) {
+static uint64_t waste(const blocks_fit_group_t *from, const blocks_fit_group_t *to) {
     return to->class_bytes * (to->requests - from->requests) - (to->bytes - from->bytes);
 }
 
@@ -115,7 +116,7 @@ int loam_blocks_fit(const loam_histogram *histogram, unsigned class_count, unsig
     if (count == 0) return LM_EINVAL;
     if (work_bytes < work_bytes_of(count, class_count)) return LM_ENOMEM;
     if (class_count > count) class_count = (unsigned)count;
-    fit_t fit = {.groups = (group_t *)work};
+    fit_t fit = {.groups = (blocks_fit_group_t *)work};
     fit.from = (uint32_t *)(fit.groups + count + 1);
     set_groups(fit.groups, histogram, granule);
     for (size_t j = 1; j <= count; j++) {

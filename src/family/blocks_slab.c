@@ -7,7 +7,7 @@
  * A slab is carved a few blocks at a time, so that memory is touched as it is needed. A block never
  * moves to another class; only whole slabs do, through the source (trim).
  */
-#include "family/blocks_room.h"
+#include "family/blocks_internal.h"
 
 enum { CARVE_BYTES = 4096 };
 
@@ -93,7 +93,8 @@ static void check_carved(const loam_blocks *blocks, const loam_blocks_class *cla
 
 /* Carves a new block, followed by a chain of up to most - 1 more blocks. Returns NULL iff there is
  * no memory. */
-static void *carve(loam_blocks *blocks, loam_blocks_class *class, uint32_t most, uint32_t *count) {
+static void *blocks_slab_carve(loam_blocks *blocks, loam_blocks_class *class, uint32_t most,
+                               uint32_t *count) {
     if (class->fresh == class->end && !carve_anew(blocks, class)) return NULL;
     char *first = class->fresh;
     if (LM_UNLIKELY(blocks->checked)) check_carved(blocks, class, first);
@@ -127,7 +128,8 @@ void *lm_blocks_take(loam_blocks *blocks, loam_blocks_class *class) {
                                  lm_blocks_take_chain(blocks, class->index, &count));
             block = *head;
             if (block == NULL) __builtin_unreachable(); /* a chain has at least one block */
-        } else if ((block = carve(blocks, class, carve_most(blocks, class), &count)) == NULL) {
+        } else if ((block = blocks_slab_carve(blocks, class, carve_most(blocks, class), &count)) ==
+                   NULL) {
             return NULL;
         } else if (count == 1) {
             return block;
@@ -162,7 +164,7 @@ void *lm_blocks_take_chain(loam_blocks *blocks, unsigned class_index, uint32_t *
     }
     if ((chain = blocks->heads[class_index]) == NULL) {
         uint32_t most = carve_most(blocks, class);
-        return carve(blocks, class, most < class->batch ? most : class->batch, count);
+        return blocks_slab_carve(blocks, class, most < class->batch ? most : class->batch, count);
     }
     void *last = chain;
     *count = 1;
@@ -340,7 +342,7 @@ static size_t carved_of(const loam_blocks_class *class, const loam_blocks_slab *
     return (size_t)(class->fresh - slab_first(slab)) / class->stride;
 }
 
-static bool is_empty(const loam_blocks_class *class, const loam_blocks_slab *slab) {
+static bool blocks_slab_is_empty(const loam_blocks_class *class, const loam_blocks_slab *slab) {
     return slab->spare_blocks == carved_of(class, slab);
 }
 
@@ -349,7 +351,7 @@ static void forget_empty(loam_blocks *blocks, loam_blocks_class *class) {
     void *last = NULL;
     for (void *block = blocks->heads[class->index]; block != NULL;) {
         void *next = link_of(block, 0);
-        if (!is_empty(class, slab_of(block))) {
+        if (!blocks_slab_is_empty(class, slab_of(block))) {
             last = block;
         } else if (last != NULL) {
             set_link(last, 0, next);

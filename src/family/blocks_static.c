@@ -14,13 +14,13 @@
  * object's block is its guard, and a second bit for each block says whether there is one. If memory
  * has no room for these bits either, only live bits are checked.
  */
-#include "family/blocks_room.h"
+#include "family/blocks_internal.h"
 
 enum {
     MAP_MOST = 256,
     APART_FROM = 2048, /* bytes of a block */
     APART_OF = 1024,
-    LINE = 64, /* bytes of a cache line */
+    BLOCKS_STATIC_LINE = 64, /* bytes of a cache line */
     GUARD_BYTES = 16,
     NOTE_BYTES = 4,
 };
@@ -81,7 +81,7 @@ void lm_blocks_set_tables(loam_blocks *blocks, const loam_blocks_options *option
         if (!lm_blocks_next_class(options, &next, &block_bytes, &most)) break;
         bool apart = !blocks->fixed && block_bytes >= APART_FROM && block_bytes % APART_OF == 0;
         block_bytes += blocks->guard_bytes;
-        uint32_t stride = apart ? block_bytes + LINE : block_bytes;
+        uint32_t stride = apart ? block_bytes + BLOCKS_STATIC_LINE : block_bytes;
         classes[i] = (loam_blocks_class){
             .block_bytes = block_bytes,
             .align = lowest_of(stride | LOAM_BLOCKS_FIRST),
@@ -266,7 +266,7 @@ LM_READS_ANYTHING static size_t changed_at(const char *from, const char *to, uns
     return (size_t)(at - from);
 }
 
-static char *end_of(const loam_blocks_class *class, const void *block) {
+static char *blocks_static_end_of(const loam_blocks_class *class, const void *block) {
     return (char *)(uintptr_t)block + class->block_bytes;
 }
 
@@ -277,8 +277,8 @@ static bool has_note(const loam_blocks_class *class, const void *block) {
 }
 
 /* Writes guards after an object of `bytes` bytes, as far as there is room. */
-static void note(loam_blocks_class *class, void *block, size_t bytes) {
-    char *end = end_of(class, block), *guard = (char *)block + bytes;
+static void blocks_static_note(loam_blocks_class *class, void *block, size_t bytes) {
+    char *end = blocks_static_end_of(class, block), *guard = (char *)block + bytes;
     size_t left = class->block_bytes - bytes, index = index_in(class, block);
     if (class->noted == class->live) return;
     if (class->noted != NULL) {
@@ -298,9 +298,9 @@ typedef enum state { WHOLE, OVERFLOW, UNDERFLOW } state_t;
 
 /* Returns whether the guards are intact, or were overwritten from the object before them (OVERFLOW)
  * or the block after them (UNDERFLOW). */
-static state_t state_of(const loam_blocks_class *class, const void *block, size_t *bytes,
-                        size_t *at) {
-    const char *end = end_of(class, block), *last = end - NOTE_BYTES;
+static state_t blocks_static_state_of(const loam_blocks_class *class, const void *block,
+                                      size_t *bytes, size_t *at) {
+    const char *end = blocks_static_end_of(class, block), *last = end - NOTE_BYTES;
     if (!has_note(class, block)) return WHOLE;
     uint32_t found = note_at(end);
     *bytes = (found ^ 0x5A5A5A5Au) & 0xFFFF;
@@ -319,11 +319,11 @@ static state_t state_of(const loam_blocks_class *class, const void *block, size_
 static bool guards_whole(const loam_blocks *blocks, const loam_blocks_class *class,
                          const void *block, const char *file, unsigned line) {
     size_t bytes, at;
-    switch (state_of(class, block, &bytes, &at)) {
+    switch (blocks_static_state_of(class, block, &bytes, &at)) {
     case WHOLE: return true;
     case UNDERFLOW:
         lm_family_misuse(&blocks->entry, file, line, "underflow of %p: the bytes before it written",
-                         (const void *)end_of(class, block));
+                         (const void *)blocks_static_end_of(class, block));
         return false;
     default: break;
     }
@@ -340,7 +340,7 @@ size_t lm_blocks_fixed_size(const loam_blocks *blocks, const loam_blocks_class *
                             const void *block) {
     size_t bytes, at;
     if (class->live == NULL || !has_note(class, block)) return usable_of(blocks, class);
-    return state_of(class, block, &bytes, &at) == WHOLE ? bytes : 0;
+    return blocks_static_state_of(class, block, &bytes, &at) == WHOLE ? bytes : 0;
 }
 
 bool lm_blocks_fixed_resize(const loam_blocks *blocks, loam_blocks_class *class, void *block,
@@ -351,7 +351,7 @@ bool lm_blocks_fixed_resize(const loam_blocks *blocks, loam_blocks_class *class,
         lm_tool_show_undefined((char *)block + old_bytes, bytes - old_bytes);
         memset((char *)block + old_bytes, LM_FRESH_BYTE, bytes - old_bytes);
     }
-    note(class, block, bytes);
+    blocks_static_note(class, block, bytes);
     return true;
 }
 
@@ -361,7 +361,8 @@ bool lm_blocks_fixed_whole(const loam_blocks *blocks, const loam_blocks_class *c
     if (!guards_whole(blocks, class, block, file, line)) return false;
     size_t bytes, at;
     const char *before = (const char *)block - class->block_bytes;
-    if (block == class->start || state_of(class, before, &bytes, &at) != UNDERFLOW) return true;
+    if (block == class->start || blocks_static_state_of(class, before, &bytes, &at) != UNDERFLOW)
+        return true;
     return guards_whole(blocks, class, before, file, line);
 }
 
@@ -401,23 +402,24 @@ void lm_blocks_fixed_taken(const loam_blocks *blocks, loam_blocks_class *class, 
     class->live[index / 8] |= (uint8_t)(1 << index % 8);
     lm_tool_show_undefined(block, class->block_bytes);
     memset(block, LM_FRESH_BYTE, bytes);
-    note(class, block, bytes);
+    blocks_static_note(class, block, bytes);
 }
 
 /* Fills a free block. Its guard follows the bytes that an object may use. */
-static void fill_dead(const loam_blocks *blocks, loam_blocks_class *class, void *block) {
+static void blocks_static_fill_dead(const loam_blocks *blocks, loam_blocks_class *class,
+                                    void *block) {
     size_t usable = usable_of(blocks, class), index = index_in(class, block);
     class->live[index / 8] &= (uint8_t) ~(1 << index % 8);
     lm_tool_show_undefined(block, class->block_bytes);
     memset(block, LM_DEAD_BYTE, usable);
     if (class->noted == NULL)
-        note(class, block, usable);
+        blocks_static_note(class, block, usable);
     else
         class->noted[index / 8] &= (uint8_t) ~(1 << index % 8);
 }
 
 void lm_blocks_fixed_given(const loam_blocks *blocks, loam_blocks_class *class, void *block) {
-    if (class->live != NULL) fill_dead(blocks, class, block);
+    if (class->live != NULL) blocks_static_fill_dead(blocks, class, block);
 }
 
 bool lm_blocks_fixed_check(const loam_blocks *blocks, const loam_blocks_class *class) {
@@ -433,7 +435,7 @@ bool lm_blocks_fixed_check(const loam_blocks *blocks, const loam_blocks_class *c
 void lm_blocks_fixed_reset(const loam_blocks *blocks, loam_blocks_class *class) {
     if (class->live != NULL) {
         for (char *block = class->start; block < class->fresh; block += class->block_bytes)
-            fill_dead(blocks, class, block);
+            blocks_static_fill_dead(blocks, class, block);
         if (class->fresh > class->gone) class->gone = class->fresh;
     }
     class->fresh = class->start;

@@ -6,7 +6,7 @@
  */
 #include "family/fifo.h"
 
-enum { PAGE_BYTES = 64 * 1024, PAGE_LEAST = 512, SPARES = 4 };
+enum { FIFO_PAGE_BYTES = 64 * 1024, PAGE_LEAST = 512, SPARES = 4 };
 
 /* ---- Initialisation and end ---- */
 
@@ -20,28 +20,28 @@ static uintptr_t this_thread(void) {
 #endif
 }
 
-static const loam_fifo_options defaults;
+static const loam_fifo_options fifo_defaults;
 
-static size_t page_of(const loam_fifo_options *options) {
-    return options->page_bytes != 0 ? options->page_bytes : PAGE_BYTES;
+static size_t fifo_page_of(const loam_fifo_options *options) {
+    return options->page_bytes != 0 ? options->page_bytes : FIFO_PAGE_BYTES;
 }
-static bool possible_options(const loam_fifo_options *options) {
-    size_t page = page_of(options);
+static bool fifo_possible_options(const loam_fifo_options *options) {
+    size_t page = fifo_page_of(options);
     return lm_is_pow2(page) && page >= PAGE_LEAST && page <= PTRDIFF_MAX / 64;
 }
 
 int loam_fifo_init_as(loam_fifo *fifo, loam_source *source, const loam_fifo_options *options,
                       unsigned more_flags) {
     if (source == NULL) source = lm_default_source();
-    if (options == NULL) options = &defaults;
-    if (source == NULL || !possible_options(options)) return LM_EINVAL;
-    if (!lm_source_may(source, page_of(options), page_of(options))) return LM_ENOMEM;
+    if (options == NULL) options = &fifo_defaults;
+    if (source == NULL || !fifo_possible_options(options)) return LM_EINVAL;
+    if (!lm_source_may(source, fifo_page_of(options), fifo_page_of(options))) return LM_ENOMEM;
     unsigned flags = options->flags | more_flags;
     *fifo = (loam_fifo){
-        .mask = ~(uintptr_t)(page_of(options) - 1),
+        .mask = ~(uintptr_t)(fifo_page_of(options) - 1),
         .spare_most = options->spare_pages != 0 ? options->spare_pages : SPARES,
         .source = source,
-        .page_bytes = page_of(options),
+        .page_bytes = fifo_page_of(options),
         .owner = this_thread(),
         .raw = (flags & LOAM_FIFO_RAW) != 0,
         .remote = (flags & LOAM_FIFO_REMOTE) != 0,
@@ -251,8 +251,8 @@ static bool is_last(loam_fifo *fifo, const char *end) {
     return fifo->page != NULL && end == lm_fifo_room(fifo)->at;
 }
 
-static void *realloc_checked(loam_fifo *fifo, void *p, size_t old_bytes, size_t bytes, size_t align,
-                             const char *file, unsigned line) {
+static void *fifo_realloc_checked(loam_fifo *fifo, void *p, size_t old_bytes, size_t bytes,
+                                  size_t align, const char *file, unsigned line) {
     if (!is_owner(fifo, p, "realloc", file, line)) return NULL;
     loam_tag *tag = lm_guard_find(&fifo->entry, p, "realloc", file, line);
     tag = unless_freed(fifo, tag, "realloc", file, line);
@@ -286,7 +286,8 @@ static void *realloc_checked(loam_fifo *fifo, void *p, size_t old_bytes, size_t 
 
 /* ---- Objects ---- */
 
-static void *alloc(loam_fifo *fifo, size_t bytes, size_t align, const char *file, unsigned line) {
+static void *fifo_alloc(loam_fifo *fifo, size_t bytes, size_t align, const char *file,
+                        unsigned line) {
     if (lm_fifo_over(fifo, "allocation", file, line)) return NULL;
     if (!lm_fifo_possible(fifo, bytes, align)) return NULL;
     if (fifo->mode == LM_FIFO_PLAIN) return lm_fifo_carve(fifo, 0, bytes, align);
@@ -296,7 +297,7 @@ static void *alloc(loam_fifo *fifo, size_t bytes, size_t align, const char *file
 
 loam_fifo_made loam_fifo_alloc_slow(loam_fifo *fifo, size_t bytes, size_t align, const char *file,
                                     unsigned line) {
-    void *object = alloc(fifo, bytes, align, file, line);
+    void *object = fifo_alloc(fifo, bytes, align, file, line);
     return (loam_fifo_made){object, fifo->room.at};
 }
 
@@ -359,11 +360,11 @@ void *loam_fifo_realloc_slow(loam_fifo *fifo, void *p, size_t old_bytes, size_t 
     if (lm_fifo_over(fifo, "realloc", file, line)) return NULL;
     if (!lm_fifo_possible(fifo, bytes, align)) return NULL;
     if (fifo->mode == LM_FIFO_CHECKED)
-        return realloc_checked(fifo, p, old_bytes, bytes, align, file, line);
+        return fifo_realloc_checked(fifo, p, old_bytes, bytes, align, file, line);
     if (fifo->mode == LM_FIFO_PLAIN ? resize_plain(fifo, (char *)p, old_bytes, bytes)
                                     : resize_watched_in_place(fifo, (char *)p, old_bytes, bytes))
         return p;
-    void *moved = alloc(fifo, bytes, align, file, line);
+    void *moved = fifo_alloc(fifo, bytes, align, file, line);
     if (moved == NULL) return NULL;
     fifo->made++;
     memcpy(moved, p, old_bytes < bytes ? old_bytes : bytes);

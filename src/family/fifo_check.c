@@ -1,7 +1,7 @@
 /* fifo_check.c: usage and invariants of a FIFO (loam/fifo.h). */
 #include "family/fifo.h"
 
-static const loam_fifo_room *room_of(const loam_fifo *fifo) {
+static const loam_fifo_room *fifo_check_room_of(const loam_fifo *fifo) {
     return fifo->mode == LM_FIFO_PLAIN ? &fifo->room : &fifo->hidden;
 }
 
@@ -19,7 +19,7 @@ void loam_fifo_usage(const loam_fifo *fifo, loam_usage *usage) {
     }
     const lm_fifo_page_t *current = fifo->page;
     if (current != NULL) {
-        used = (size_t)(room_of(fifo)->at - lm_fifo_first(current));
+        used = (size_t)(fifo_check_room_of(fifo)->at - lm_fifo_first(current));
         objects = objects_of(current) - (LM_FIFO_BIAS - fifo->made);
     }
     for (const lm_fifo_page_t *page = fifo->busy; page != NULL; page = page->next) {
@@ -40,42 +40,42 @@ void loam_fifo_usage(const loam_fifo *fifo, loam_usage *usage) {
 
 /* ---- Invariants ---- */
 
-static bool broken(const loam_fifo *fifo, const char *what, const void *where) {
+static bool fifo_check_broken(const loam_fifo *fifo, const char *what, const void *where) {
     lm_family_misuse(&fifo->entry, NULL, 0, "%s, at %p", what, where);
     return false;
 }
 
-static bool is_zero(const char *from, const char *to) {
+static bool fifo_check_is_zero(const char *from, const char *to) {
     while (from < to && *from == 0) from++;
     return from == to;
 }
 
-static bool check_room(const loam_fifo *fifo) {
-    const loam_fifo_room *room = room_of(fifo);
+static bool fifo_check_check_room(const loam_fifo *fifo) {
+    const loam_fifo_room *room = fifo_check_room_of(fifo);
     const lm_fifo_page_t *page = fifo->page;
     if (fifo->mode != LM_FIFO_PLAIN && (fifo->room.at != NULL || fifo->room.end != NULL))
-        return broken(fifo, "inline paths are open", fifo);
+        return fifo_check_broken(fifo, "inline paths are open", fifo);
     if (page == NULL)
         return (room->at == NULL && room->end == NULL) ||
-               broken(fifo, "there is room without a page", room->at);
+               fifo_check_broken(fifo, "there is room without a page", room->at);
     if (room->at < lm_fifo_first(page) || room->at > room->end ||
         room->end > lm_fifo_limit(fifo, page) || ((uintptr_t)room->end & 15) != 0)
-        return broken(fifo, "the room is not in the current page", room->at);
+        return fifo_check_broken(fifo, "the room is not in the current page", room->at);
     if (page->head.live - (LM_FIFO_BIAS - fifo->made) > fifo->made)
-        return broken(fifo, "the current page's count", page);
-    return !fifo->zeroes || is_zero(room->at, room->end) ||
-           broken(fifo, "what is ready is not zero", room->at);
+        return fifo_check_broken(fifo, "the current page's count", page);
+    return !fifo->zeroes || fifo_check_is_zero(room->at, room->end) ||
+           fifo_check_broken(fifo, "what is ready is not zero", room->at);
 }
 
 static bool check_busy(const loam_fifo *fifo, size_t *bytes, size_t *chunks) {
     const lm_fifo_page_t *before = NULL;
     for (const lm_fifo_page_t *page = fifo->busy; page != NULL; before = page, page = page->next) {
         if (page->prev != before || page == fifo->page || ((uintptr_t)page & ~fifo->mask) != 0)
-            return broken(fifo, "the list of pages", page);
+            return fifo_check_broken(fifo, "the list of pages", page);
         if (page->head.live == 0 || page->head.live >= LM_FIFO_BIAS)
-            return broken(fifo, "a page's count", page);
+            return fifo_check_broken(fifo, "a page's count", page);
         if (page->at < lm_fifo_first(page) || page->at > page->chunk + page->got)
-            return broken(fifo, "a page's position is outside of it", page);
+            return fifo_check_broken(fifo, "a page's position is outside of it", page);
         *bytes += page->got;
         *chunks += 1;
     }
@@ -85,11 +85,11 @@ static bool check_busy(const loam_fifo *fifo, size_t *bytes, size_t *chunks) {
 static bool check_spares(const loam_fifo *fifo, size_t *bytes, size_t *chunks) {
     size_t count = 0;
     for (const lm_fifo_page_t *page = fifo->spares; page != NULL; page = page->next, count++) {
-        if (page->own) return broken(fifo, "the spare pages", page);
+        if (page->own) return fifo_check_broken(fifo, "the spare pages", page);
         *bytes += page->got;
     }
     if (count != fifo->spare_count || count > fifo->spare_most || fifo->spare_low > count)
-        return broken(fifo, "the spare pages", fifo->spares);
+        return fifo_check_broken(fifo, "the spare pages", fifo->spares);
     for (const lm_fifo_page_t *page = fifo->large_spares; page != NULL; page = page->next, count++)
         *bytes += page->got;
     *chunks += count;
@@ -99,12 +99,12 @@ static bool check_spares(const loam_fifo *fifo, size_t *bytes, size_t *chunks) {
 bool loam_fifo_check(const loam_fifo *fifo) {
     if (lm_fifo_over(fifo, "check", NULL, 0)) return false;
     size_t bytes = fifo->own_bytes, chunks = bytes != 0;
-    if (!check_room(fifo) || !check_busy(fifo, &bytes, &chunks) ||
+    if (!fifo_check_check_room(fifo) || !check_busy(fifo, &bytes, &chunks) ||
         !check_spares(fifo, &bytes, &chunks))
         return false;
     if (fifo->page != NULL) bytes += fifo->page->got, chunks++;
     if (bytes != fifo->held_bytes || chunks != fifo->chunks)
-        return broken(fifo, "pages are lost", fifo->page);
+        return fifo_check_broken(fifo, "pages are lost", fifo->page);
     if (fifo->mode != LM_FIFO_CHECKED) return true;
     bool good = lm_guard_check(&fifo->entry);
     if (fifo->page != NULL) good = lm_fifo_check_freed(fifo, fifo->page) && good;
@@ -136,9 +136,9 @@ void loam_meter_fifo_freed(loam_fifo *fifo) {
 static const loam_fifo *fifo_of(const loam_entry *entry) {
     return LM_CONTAINER(entry, loam_fifo, entry);
 }
-static void usage_of(const loam_entry *entry, loam_usage *usage) {
+static void fifo_check_usage_of(const loam_entry *entry, loam_usage *usage) {
     loam_fifo_usage(fifo_of(entry), usage);
 }
-static bool check_of(const loam_entry *entry) { return loam_fifo_check(fifo_of(entry)); }
+static bool fifo_check_check_of(const loam_entry *entry) { return loam_fifo_check(fifo_of(entry)); }
 
-const loam_kind lm_fifo_kind = {"fifo", usage_of, check_of, NULL};
+const loam_kind lm_fifo_kind = {"fifo", fifo_check_usage_of, fifo_check_check_of, NULL};

@@ -18,7 +18,7 @@
  */
 #include "family/fifo.h"
 
-enum { STEP = 8192, WINDOW = 64 };
+enum { FIFO_PAGE_STEP = 8192, FIFO_PAGE_WINDOW = 64 };
 
 LM_STATIC_ASSERT(offsetof(lm_fifo_page_t, head) == 0, "inline paths find live there");
 LM_STATIC_ASSERT(offsetof(loam_fifo, page) + sizeof(void *) <= 64,
@@ -26,7 +26,7 @@ LM_STATIC_ASSERT(offsetof(loam_fifo, page) + sizeof(void *) <= 64,
 
 /* ---- The source ---- */
 
-static char *get(loam_fifo *fifo, size_t bytes, size_t *got) {
+static char *fifo_page_get(loam_fifo *fifo, size_t bytes, size_t *got) {
     char *chunk = (char *)loam_source_get(fifo->source, bytes, fifo->page_bytes, got);
     if (chunk == NULL && (fifo->spares != NULL || fifo->large_spares != NULL) &&
         !lm_fifo_contiguous(fifo)) {
@@ -55,7 +55,7 @@ void lm_fifo_put(loam_fifo *fifo, lm_fifo_page_t *page) {
     put_chunk(fifo, page->chunk, page->got);
 }
 
-static bool is_zeroed(const loam_fifo *fifo) {
+static bool fifo_page_is_zeroed(const loam_fifo *fifo) {
     return (fifo->source->flags & LOAM_SOURCE_ZEROED) != 0;
 }
 
@@ -105,7 +105,7 @@ static void unuse(const loam_fifo *fifo, lm_fifo_page_t *page) {
 /* ---- The current page ---- */
 
 /* Makes the page current and starts its objects anew. */
-static void begin(loam_fifo *fifo, lm_fifo_page_t *page) {
+static void fifo_page_begin(loam_fifo *fifo, lm_fifo_page_t *page) {
     loam_fifo_room *room = lm_fifo_room(fifo);
     char *first = lm_fifo_first(page), *limit = lm_fifo_limit(fifo, page);
     forget_freed(fifo, page);
@@ -121,7 +121,7 @@ static void begin(loam_fifo *fifo, lm_fifo_page_t *page) {
 }
 
 /* Ends the current page, keeping its objects. It is in no list afterwards. */
-static lm_fifo_page_t *end(loam_fifo *fifo) {
+static lm_fifo_page_t *fifo_page_end(loam_fifo *fifo) {
     lm_fifo_page_t *page = fifo->page;
     const loam_fifo_room *room = lm_fifo_room(fifo);
     page->head.live -= LM_FIFO_BIAS - fifo->made;
@@ -132,13 +132,13 @@ static lm_fifo_page_t *end(loam_fifo *fifo) {
 }
 
 /* Makes the bytes up to `to` ready, and a step more. */
-static void move_end(loam_fifo *fifo, char *to) {
+static void fifo_page_move_end(loam_fifo *fifo, char *to) {
     lm_fifo_page_t *page = fifo->page;
     loam_fifo_room *room = lm_fifo_room(fifo);
     char *limit = lm_fifo_limit(fifo, page), *was = room->end;
     if (to <= was) return;
     to = (char *)lm_align_up((uintptr_t)to, 16);
-    room->end = (size_t)(limit - was) > STEP ? was + STEP : limit;
+    room->end = (size_t)(limit - was) > FIFO_PAGE_STEP ? was + FIFO_PAGE_STEP : limit;
     if (to > room->end) room->end = to;
     char *zero = page->dirty < room->end ? page->dirty : room->end;
     if (zero <= was) return;
@@ -146,7 +146,7 @@ static void move_end(loam_fifo *fifo, char *to) {
     memset(was, 0, (size_t)(zero - was));
 }
 
-static void *cut(loam_fifo_room *room, size_t lead, size_t bytes, size_t align) {
+static void *fifo_page_cut(loam_fifo_room *room, size_t lead, size_t bytes, size_t align) {
     uintptr_t p = lm_align_up((uintptr_t)room->at + lead, align), end = (uintptr_t)room->end;
     if (room->at == NULL || p < (uintptr_t)room->at || p > end || bytes > end - p) return NULL;
     room->at = (char *)(p + bytes);
@@ -154,33 +154,33 @@ static void *cut(loam_fifo_room *room, size_t lead, size_t bytes, size_t align) 
 }
 
 /* Returns whether the current page has room for the object now; it may start anew for that. */
-static bool advance(loam_fifo *fifo, size_t lead, size_t bytes, size_t align) {
+static bool fifo_page_advance(loam_fifo *fifo, size_t lead, size_t bytes, size_t align) {
     lm_fifo_page_t *page = fifo->page;
     if (page == NULL) return false;
     loam_fifo_room *room = lm_fifo_room(fifo);
     if (lm_fifo_idle(fifo)) {
         unuse(fifo, page);
         if (room->end > page->dirty) page->dirty = room->end;
-        begin(fifo, page);
+        fifo_page_begin(fifo, page);
     }
     uintptr_t p = lm_align_up((uintptr_t)room->at + lead, align);
     uintptr_t limit = (uintptr_t)lm_fifo_limit(fifo, page);
     if (p > limit || bytes > limit - p) return false;
-    move_end(fifo, (char *)p + bytes);
+    fifo_page_move_end(fifo, (char *)p + bytes);
     return true;
 }
 
 bool lm_fifo_stretch(loam_fifo *fifo, size_t more) {
     loam_fifo_room *room = lm_fifo_room(fifo);
     if (more > (size_t)(lm_fifo_limit(fifo, fifo->page) - room->at)) return false;
-    move_end(fifo, room->at + more);
+    fifo_page_move_end(fifo, room->at + more);
     room->at += more;
     return true;
 }
 
 /* ---- Spares ---- */
 
-static lm_fifo_page_t *take_spare(loam_fifo *fifo) {
+static lm_fifo_page_t *fifo_page_take_spare(loam_fifo *fifo) {
     lm_fifo_page_t *page = fifo->spares;
     if (page == NULL) return NULL;
     fifo->spares = page->next;
@@ -196,7 +196,7 @@ static void keep_spare(loam_fifo *fifo, lm_fifo_page_t *page) {
 
 /* Gives back half of the spares that were not needed in the last WINDOW turns. */
 static void look_at_spares(loam_fifo *fifo) {
-    if (++fifo->turns % WINDOW != 0 || lm_fifo_contiguous(fifo)) return;
+    if (++fifo->turns % FIFO_PAGE_WINDOW != 0 || lm_fifo_contiguous(fifo)) return;
     for (size_t idle = fifo->spare_low / 2; idle > 0; idle--) {
         lm_fifo_page_t *page = fifo->spares;
         fifo->spares = page->next;
@@ -237,27 +237,27 @@ static lm_fifo_page_t *take_large(loam_fifo *fifo) {
 }
 
 /* Makes another page the current one. Returns false iff there is no memory. */
-static bool turn(loam_fifo *fifo) {
-    lm_fifo_page_t *page = take_spare(fifo);
+static bool fifo_page_turn(loam_fifo *fifo) {
+    lm_fifo_page_t *page = fifo_page_take_spare(fifo);
     if (page == NULL) {
         size_t got;
-        char *chunk = get(fifo, fifo->page_bytes, &got);
+        char *chunk = fifo_page_get(fifo, fifo->page_bytes, &got);
         if (chunk != NULL)
             page = make_page(chunk, got, chunk,
-                             chunk + (is_zeroed(fifo) ? LM_FIFO_HEAD : fifo->page_bytes));
+                             chunk + (fifo_page_is_zeroed(fifo) ? LM_FIFO_HEAD : fifo->page_bytes));
     }
     if (page == NULL) page = take_large(fifo); /* better than failing */
     if (page == NULL) return false;
     /* It has live objects: see advance. */
-    if (fifo->page != NULL) link_busy(fifo, end(fifo));
-    begin(fifo, page);
+    if (fifo->page != NULL) link_busy(fifo, fifo_page_end(fifo));
+    fifo_page_begin(fifo, page);
     look_at_spares(fifo);
     return true;
 }
 
 void lm_fifo_retire(loam_fifo *fifo) {
     if (fifo->page == NULL) return;
-    lm_fifo_page_t *page = end(fifo);
+    lm_fifo_page_t *page = fifo_page_end(fifo);
     *lm_fifo_room(fifo) = (loam_fifo_room){0};
     fifo->made = 0;
     if (page->head.live != 0) {
@@ -293,7 +293,7 @@ static void *carve_own(loam_fifo *fifo, size_t lead, size_t bytes, size_t align)
         got = large->got;
     } else {
         fresh = true;
-        chunk = get(fifo, lm_align_up(need, 16), &got);
+        chunk = fifo_page_get(fifo, lm_align_up(need, 16), &got);
         if (chunk == NULL) return NULL;
     }
     char *p = (char *)lm_align_up((uintptr_t)chunk + LM_FIFO_HEAD + lead, align);
@@ -308,7 +308,7 @@ static void *carve_own(loam_fifo *fifo, size_t lead, size_t bytes, size_t align)
         lm_tool_take(lm_fifo_first(page), (size_t)(chunk + got - lm_fifo_first(page)));
         lm_tool_hide(lm_fifo_first(page), (size_t)(chunk + got - lm_fifo_first(page)));
     }
-    if (fifo->zeroes && !(fresh && is_zeroed(fifo))) {
+    if (fifo->zeroes && !(fresh && fifo_page_is_zeroed(fifo))) {
         LM_METER(slow());
         memset(p, 0, bytes);
     }
@@ -339,15 +339,16 @@ static void give_large(loam_fifo *fifo, lm_fifo_page_t *page) {
 void *lm_fifo_carve(loam_fifo *fifo, size_t lead, size_t bytes, size_t align) {
     loam_fifo_room *room = lm_fifo_room(fifo);
     if (fifo->dead) return NULL;
-    void *p = cut(room, lead, bytes, align);
+    void *p = fifo_page_cut(room, lead, bytes, align);
     if (p != NULL) return p;
     loam_fifo_collect(fifo);
     size_t head = lm_align_up(LM_FIFO_HEAD + lead, align);
     if (head >= fifo->page_bytes || bytes > fifo->page_bytes - head)
         return carve_own(fifo, lead, bytes, align);
-    if (!advance(fifo, lead, bytes, align) && !(turn(fifo) && advance(fifo, lead, bytes, align)))
+    if (!fifo_page_advance(fifo, lead, bytes, align) &&
+        !(fifo_page_turn(fifo) && fifo_page_advance(fifo, lead, bytes, align)))
         return NULL;
-    return cut(room, lead, bytes, align);
+    return fifo_page_cut(room, lead, bytes, align);
 }
 
 bool lm_fifo_emptied(loam_fifo *fifo, lm_fifo_page_t *page) {
@@ -371,7 +372,7 @@ bool lm_fifo_emptied(loam_fifo *fifo, lm_fifo_page_t *page) {
     if (fifo->page == NULL ||
         (size_t)(lm_fifo_limit(fifo, fifo->page) - room->at) < fifo->page_bytes / 8) {
         lm_fifo_retire(fifo);
-        begin(fifo, page);
+        fifo_page_begin(fifo, page);
         return false;
     }
     lm_fifo_put(fifo, page);

@@ -20,7 +20,7 @@
 #define LEFT ((uintptr_t)1)
 
 /* Takes one notice. Returns true iff that was the end of a destroyed FIFO. */
-static bool take(loam_fifo *fifo, lm_notice_t *notice) {
+static bool fifo_remote_take(loam_fifo *fifo, lm_notice_t *notice) {
     if (fifo->mode == LM_FIFO_CHECKED) {
         const lm_fifo_record_t *record = LM_CONTAINER(notice, lm_fifo_record_t, notice);
         if (!fifo->dead) LM_METER(freed(&fifo->entry, 1));
@@ -36,12 +36,12 @@ static bool take(loam_fifo *fifo, lm_notice_t *notice) {
 
 /* Takes the whole list, as the owner; LEFT is not in it. Returns true iff that was the end of a
  * destroyed FIFO. */
-static bool take_all(loam_fifo *fifo) {
+static bool fifo_remote_take_all(loam_fifo *fifo) {
     /* Acquire: see links, and the records of a checked FIFO. */
     lm_notice_t *notice = (lm_notice_t *)lm_exchange_acquire(&fifo->notices, 0);
     while (notice != NULL) {
         lm_notice_t *next = notice->next; /* read before it may be pushed again */
-        if (take(fifo, notice)) return true;
+        if (fifo_remote_take(fifo, notice)) return true;
         notice = next;
     }
     return false;
@@ -52,18 +52,18 @@ void lm_fifo_leave(loam_fifo *fifo) {
         uintptr_t none = 0;
         /* Release: the next owner sees pages and lists as this one leaves them. */
         if (lm_cas_weak_release(&fifo->notices, &none, LEFT)) return;
-        if (take_all(fifo)) return;
+        if (fifo_remote_take_all(fifo)) return;
     }
 }
 
-static void push(loam_fifo *fifo, lm_notice_t *notice) {
+static void fifo_remote_push(loam_fifo *fifo, lm_notice_t *notice) {
     /* Relaxed: a guess, which the exchanges verify. */
     uintptr_t first = lm_load_relaxed(&fifo->notices);
     for (;;) {
         if (first == LEFT) {
             /* Acquire: see what the previous owner left. */
             if (!lm_cas_weak_acquire(&fifo->notices, &first, 0)) continue;
-            if (!take(fifo, notice)) lm_fifo_leave(fifo);
+            if (!fifo_remote_take(fifo, notice)) lm_fifo_leave(fifo);
             return;
         }
         notice->next = (lm_notice_t *)first;
@@ -74,7 +74,7 @@ static void push(loam_fifo *fifo, lm_notice_t *notice) {
 
 /* Frees an object of a checked FIFO. Its place is written before `freed`, which decides which
  * thread freed it. */
-static void free_checked(loam_fifo *fifo, void *p, const char *file, unsigned line) {
+static void fifo_remote_free_checked(loam_fifo *fifo, void *p, const char *file, unsigned line) {
     loam_tag *tag = lm_fifo_find(fifo, p, file, line);
     if (tag == NULL) return;
     lm_fifo_record_t *record = lm_fifo_record(tag);
@@ -89,7 +89,7 @@ static void free_checked(loam_fifo *fifo, void *p, const char *file, unsigned li
     /* Now, and not only when the owner takes the notice. */
     lm_tool_hide(p, tag->bytes);
     lm_tool_give(p, tag->bytes);
-    push(fifo, &record->notice);
+    fifo_remote_push(fifo, &record->notice);
 }
 
 void loam_fifo_free_remote_at(loam_fifo *fifo, void *p, const char *file, unsigned line) {
@@ -100,7 +100,7 @@ void loam_fifo_free_remote_at(loam_fifo *fifo, void *p, const char *file, unsign
         return;
     }
     if (fifo->mode == LM_FIFO_CHECKED) {
-        free_checked(fifo, p, file, line);
+        fifo_remote_free_checked(fifo, p, file, line);
         return;
     }
     if (fifo->mode == LM_FIFO_WATCHED) lm_fifo_hide(p);
@@ -108,13 +108,13 @@ void loam_fifo_free_remote_at(loam_fifo *fifo, void *p, const char *file, unsign
     /* Release: what this thread did to the object comes before its reuse. This holds for all
      * threads that increment until the owner takes the count, because each increment continues the
      * release sequence of the one before. Acquire: the owner has read the link. */
-    if (lm_add_acq_rel(&page->remote, 1) == 0) push(fifo, &page->notice);
+    if (lm_add_acq_rel(&page->remote, 1) == 0) fifo_remote_push(fifo, &page->notice);
 }
 
 void loam_fifo_collect(loam_fifo *fifo) {
     /* Relaxed: later notices are for the next call. A destroyed FIFO has no owner. */
     if (fifo->remote && !fifo->dead && lm_load_relaxed(&fifo->notices) != 0) {
-        (void)take_all(fifo);
+        (void)fifo_remote_take_all(fifo);
 #if LOAM_METER
         loam_meter_fifo_freed(fifo);
 #endif

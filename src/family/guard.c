@@ -13,14 +13,16 @@
 #include "family/family.h"
 
 #define LIVE ((uintptr_t)0x10A3A11F)
-#define FREED ((uintptr_t)0x10A3DEAD)
+#define GUARD_FREED ((uintptr_t)0x10A3DEAD)
 enum { GUARD = LM_GUARD_BYTE, FRESH = LM_FRESH_BYTE, DEAD = LM_DEAD_BYTE };
 /* Maximum bytes of an object, and of the rounding after it, that are filled and compared: a large
  * object must not cost a walk through memory that the program may never touch. Tools watch all of
  * it. */
-enum { FILL_MOST = 64 * 1024, TAIL_MOST = 1024 };
+enum { GUARD_FILL_MOST = 64 * 1024, TAIL_MOST = 1024 };
 
-static uintptr_t state_of(const loam_tag *tag, uintptr_t magic) { return (uintptr_t)tag ^ magic; }
+static uintptr_t guard_state_of(const loam_tag *tag, uintptr_t magic) {
+    return (uintptr_t)tag ^ magic;
+}
 
 size_t lm_guard_head(size_t align) {
     return lm_align_up(sizeof(loam_tag), align < 16 ? 16 : align);
@@ -45,7 +47,7 @@ static size_t tail_bytes(const loam_tag *tag) {
 /* Returns the bytes of an object that are filled. The tag of a freed object may be hidden together
  * with the object. */
 LM_READS_ANYTHING static size_t filled_bytes(const loam_tag *tag) {
-    return tag->bytes < FILL_MOST ? tag->bytes : FILL_MOST;
+    return tag->bytes < GUARD_FILL_MOST ? tag->bytes : GUARD_FILL_MOST;
 }
 
 /* Fills at least LM_GUARD_BYTES after the object, in pieces of constant size except for a rare
@@ -110,14 +112,14 @@ void *lm_guard_open(loam_entry *owner, void *raw, size_t raw_bytes, size_t bytes
     tag->bytes = bytes;
     tag->raw_bytes = raw_bytes;
     tag->raw = raw;
-    tag->state = state_of(tag, LIVE);
+    tag->state = guard_state_of(tag, LIVE);
     if (owner->live != NULL) {
         tag->prev = owner->live->prev;
         owner->live->prev = tag;
     }
     owner->live = tag;
     size_t pad = (size_t)((char *)tag - (char *)raw);
-    if (LM_UNLIKELY(pad != 0 && pad <= FILL_MOST)) memset(raw, DEAD, pad);
+    if (LM_UNLIKELY(pad != 0 && pad <= GUARD_FILL_MOST)) memset(raw, DEAD, pad);
     memset(tag->guard, GUARD, sizeof(tag->guard));
     memset(tag + 1, FRESH, filled_bytes(tag));
     tail_fill(tag);
@@ -186,8 +188,8 @@ LM_INLINE bool whole(const loam_entry *owner, const loam_tag *tag, const char *f
 
 /* Returns the tag of a live object of `owner`, whatever the state of its guards; NULL after a
  * report. */
-static loam_tag *find(const loam_entry *owner, const void *object, const char *doing,
-                      const char *file, unsigned line) {
+static loam_tag *guard_find(const loam_entry *owner, const void *object, const char *doing,
+                            const char *file, unsigned line) {
     loam_tag *tag = (loam_tag *)((uintptr_t)object - sizeof(loam_tag)); /* may point anywhere */
     bool ours = lm_entry_has(owner, object);
     if ((uintptr_t)object % 16 != 0 || (!ours && lm_entry_find(lm_entry_has, object) == NULL)) {
@@ -195,13 +197,13 @@ static loam_tag *find(const loam_entry *owner, const void *object, const char *d
         return NULL;
     }
     uintptr_t state = state_at(tag);
-    if (state != state_of(tag, FREED) && state != state_of(tag, LIVE)) {
+    if (state != guard_state_of(tag, GUARD_FREED) && state != guard_state_of(tag, LIVE)) {
         lm_family_misuse(owner, file, line, "%s of %p, which is no object of it", doing, object);
         return NULL;
     }
     /* An allocator may have hidden freed memory as a whole. */
     lm_tool_show(tag, offsetof(loam_tag, guard));
-    if (state == state_of(tag, FREED)) {
+    if (state == guard_state_of(tag, GUARD_FREED)) {
         lm_family_misuse(owner, file, line, "%s of %p after its free at %s:%u, allocated at %s:%u",
                          doing, object, tag->freed_file != NULL ? tag->freed_file : "?",
                          tag->freed_line, tag->file != NULL ? tag->file : "?", tag->line);
@@ -223,19 +225,19 @@ static loam_tag *find(const loam_entry *owner, const void *object, const char *d
 
 loam_tag *lm_guard_find(const loam_entry *owner, const void *object, const char *doing,
                         const char *file, unsigned line) {
-    loam_tag *tag = find(owner, object, doing, file, line);
+    loam_tag *tag = guard_find(owner, object, doing, file, line);
     return tag != NULL && whole(owner, tag, file, line) ? tag : NULL;
 }
 
 loam_tag *lm_guard_find_broken(const loam_entry *owner, const void *object, const char *doing,
                                const char *file, unsigned line) {
-    loam_tag *tag = find(owner, object, doing, file, line);
+    loam_tag *tag = guard_find(owner, object, doing, file, line);
     if (tag != NULL) (void)whole(owner, tag, file, line);
     return tag;
 }
 
-static void *bury(loam_tag *tag, const char *file, unsigned line) {
-    tag->state = state_of(tag, FREED);
+static void *guard_bury(loam_tag *tag, const char *file, unsigned line) {
+    tag->state = guard_state_of(tag, GUARD_FREED);
     tag->freed_file = file;
     tag->freed_line = line;
     lm_tool_show_undefined(tag + 1, tag->bytes);
@@ -258,7 +260,7 @@ void *lm_guard_close(loam_entry *owner, loam_tag *tag, const char *file, unsigne
         tag->next->prev = tag->prev;
     else
         newest->prev = tag->prev;
-    return bury(tag, file, line);
+    return guard_bury(tag, file, line);
 }
 
 loam_tag *lm_guard_last(const loam_entry *owner) {
@@ -270,7 +272,7 @@ loam_tag *lm_guard_newer(const loam_entry *owner, const loam_tag *tag) {
 }
 
 void lm_guard_drop_all(loam_entry *owner) {
-    for (loam_tag *tag = owner->live; tag != NULL; tag = tag->next) bury(tag, NULL, 0);
+    for (loam_tag *tag = owner->live; tag != NULL; tag = tag->next) guard_bury(tag, NULL, 0);
     owner->live = NULL;
 }
 
@@ -309,14 +311,15 @@ size_t lm_guard_leaks(const loam_entry *owner, size_t most) {
 
 /* ---- Memory whose objects ended together ---- */
 
-enum { UNIT = 16 };
+enum { GUARD_UNIT = 16 };
 
 /* Returns the tag at `at` if it is that of a dead object that ends at `to` or before, otherwise
  * NULL. */
 LM_READS_ANYTHING static const loam_tag *dead_at(const loam_entry *owner, const char *at,
                                                  const char *to) {
     const loam_tag *tag = (const loam_tag *)(const void *)at;
-    if ((size_t)(to - at) < sizeof(*tag) || tag->state != state_of(tag, FREED)) return NULL;
+    if ((size_t)(to - at) < sizeof(*tag) || tag->state != guard_state_of(tag, GUARD_FREED))
+        return NULL;
     uintptr_t raw = (uintptr_t)tag->raw, object = (uintptr_t)(tag + 1);
     if (tag->owner != owner || raw > (uintptr_t)at) return NULL;
     size_t left = (size_t)((uintptr_t)to - object);
@@ -325,7 +328,9 @@ LM_READS_ANYTHING static const loam_tag *dead_at(const loam_entry *owner, const 
     return fits ? tag : NULL;
 }
 
-static const char *after(const loam_tag *tag) { return (const char *)tag->raw + tag->raw_bytes; }
+static const char *guard_after(const loam_tag *tag) {
+    return (const char *)tag->raw + tag->raw_bytes;
+}
 
 /* Reports that byte `changed` of a dead object, counted from its start, was overwritten. */
 static bool say_written(const loam_entry *owner, const loam_tag *tag, size_t changed) {
@@ -348,13 +353,13 @@ static bool unit_is_whole(const loam_entry *owner, const loam_tag *tag) {
 
 /* Checks the unit at `at` and returns its end. Sets *good to false after a report. */
 static const char *unit_check(const loam_entry *owner, const char *at, const char *to, bool *good) {
-    size_t count = (size_t)(to - at) < UNIT ? (size_t)(to - at) : UNIT;
+    size_t count = (size_t)(to - at) < GUARD_UNIT ? (size_t)(to - at) : GUARD_UNIT;
     size_t changed = first_changed((const unsigned char *)at, count, DEAD);
     if (changed == count) return at + count;
     const loam_tag *tag = dead_at(owner, at, to);
     if (tag != NULL) {
         *good = unit_is_whole(owner, tag) && *good;
-        return after(tag);
+        return guard_after(tag);
     }
     lm_family_misuse(owner, NULL, 0, "%p written after the objects there had ended",
                      (const void *)(at + changed));
@@ -372,19 +377,19 @@ bool lm_gone_check(const loam_entry *owner, const char *at, const char *gone) {
     return good;
 }
 
-static void fill_dead(char *from, char *to) { memset(from, DEAD, (size_t)(to - from)); }
+static void guard_fill_dead(char *from, char *to) { memset(from, DEAD, (size_t)(to - from)); }
 static void fill_hidden(char *from, char *to) {
     lm_tool_show_undefined(from, (size_t)(to - from));
-    fill_dead(from, to);
+    guard_fill_dead(from, to);
     lm_tool_hide(from, (size_t)(to - from));
 }
 
 /* Restores the bytes of a dead object. Writes to it have been reported. */
-static void mend(const loam_tag *tag) {
+static void guard_mend(const loam_tag *tag) {
     unsigned char *object = (unsigned char *)(uintptr_t)(tag + 1);
     size_t filled = filled_bytes(tag);
     if (first_changed(object, filled, DEAD) != filled)
-        fill_dead((char *)object, (char *)object + filled);
+        guard_fill_dead((char *)object, (char *)object + filled);
 }
 
 /* With Memcheck it only hides the memory, and nothing is checked later. */
@@ -396,9 +401,9 @@ char *lm_gone_bury(const loam_entry *owner, char *from, char *to, char *gone) {
     lm_tool_show(from, (size_t)(to - from));
     for (char *at = from; at < to;) {
         const loam_tag *tag = dead_at(owner, at, to);
-        char *next = tag != NULL ? (char *)(uintptr_t)after(tag) : at + UNIT;
-        if (tag == NULL) fill_dead(at, next);
-        if (tag != NULL) mend(tag);
+        char *next = tag != NULL ? (char *)(uintptr_t)guard_after(tag) : at + GUARD_UNIT;
+        if (tag == NULL) guard_fill_dead(at, next);
+        if (tag != NULL) guard_mend(tag);
         at = next;
     }
     lm_tool_hide(from, (size_t)(to - from));
@@ -421,7 +426,7 @@ char *lm_gone_take(const loam_entry *owner, char *at, char *p, char *end, char *
 
 char *lm_gone_cut(char *from, char *to, char *gone) {
     if (lm_tool_sees_all()) return NULL;
-    if ((size_t)(to - from) > FILL_MOST) return NULL; /* untouched memory stays untouched */
+    if ((size_t)(to - from) > GUARD_FILL_MOST) return NULL; /* untouched memory stays untouched */
     fill_hidden(from, to);
     return gone > to ? gone : to;
 }

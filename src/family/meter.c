@@ -290,7 +290,7 @@ static void add_calls(loam_meter_calls *sum, const loam_meter_calls *calls) {
     for (int b = 0; b < LOAM_METER_BUCKETS; b++) sum->ns_of[b] += lm_load_relaxed(&calls->ns_of[b]);
 }
 
-static bool same_text(const char *a, const char *b) {
+static bool meter_same_text(const char *a, const char *b) {
     while (*a == *b && *a != '\0') a++, b++;
     return *a == *b;
 }
@@ -304,7 +304,7 @@ bool loam_meter_read(const char *kind, const char *name, loam_meter_stats *sum) 
         const loam_meter_stats *stats = &meter->stats;
         if (lm_load_relaxed(&meter->operations) == 0 && lm_load_relaxed(&stats->requests) == 0)
             continue;
-        if (kind != NULL && !same_text(kind, meter->kind)) continue;
+        if (kind != NULL && !meter_same_text(kind, meter->kind)) continue;
         if (name != NULL && !is_named(meter, name)) continue;
         size_t held, in_all, requests;
         lm_meter_held(meter, &held, &in_all, &requests);

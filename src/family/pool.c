@@ -19,10 +19,10 @@ LM_STATIC_ASSERT(offsetof(loam_pool, stride) + sizeof(void *) <= 64,
                  "what the inline paths read is in one cache line");
 
 enum {
-    FIRST_BYTES = 4096,
-    FIRST_LEAST = 8,
+    POOL_FIRST_BYTES = 4096,
+    POOL_FIRST_LEAST = 8,
     MOST_CHUNK_BYTES = 16 << 20,
-    LINE_BYTES = 64, /* bytes of a cache line */
+    POOL_LINE_BYTES = 64, /* bytes of a cache line */
     SPREAD_FROM = 1024,
     REDZONE_BYTES = 16,
 };
@@ -102,9 +102,9 @@ static bool pool_set_up(loam_pool *pool, size_t block_bytes, const loam_pool_opt
      * heap. */
     if ((pool->mode & LM_POOL_CHECKED) != 0 && (pool->mode & LM_POOL_HANDLED) != 0)
         pool->inner_bytes = pool->stride - sizeof(uint32_t);
-    if (!buffer && align <= LINE_BYTES && pool->stride % SPREAD_FROM == 0 &&
+    if (!buffer && align <= POOL_LINE_BYTES && pool->stride % SPREAD_FROM == 0 &&
         (flags & LOAM_POOL_DENSE) == 0)
-        pool->stride += LINE_BYTES;
+        pool->stride += POOL_LINE_BYTES;
     pool->align = align;
     pool->shift = (unsigned char)lm_lowest_bit(pool->stride);
     pool->inverse = inverse_of(pool->stride >> pool->shift);
@@ -112,7 +112,8 @@ static bool pool_set_up(loam_pool *pool, size_t block_bytes, const loam_pool_opt
     if ((pool->mode & LM_POOL_HARDENED) != 0) pool->key = key_of(pool);
     pool->left_blocks = options->most_blocks == 0 ? SIZE_MAX : options->most_blocks;
     pool->next_blocks = options->first_blocks;
-    if (pool->next_blocks == 0) pool->next_blocks = larger(FIRST_LEAST, FIRST_BYTES / pool->stride);
+    if (pool->next_blocks == 0)
+        pool->next_blocks = larger(POOL_FIRST_LEAST, POOL_FIRST_BYTES / pool->stride);
     if ((flags & LOAM_FIXED) != 0)
         pool->next_blocks =
             options->most_blocks != 0 ? options->most_blocks : options->first_blocks;
@@ -288,7 +289,7 @@ void *loam_pool_alloc_slow(loam_pool *pool, const char *file, unsigned line) {
 #endif
 
 /* Returns whether p is an object of the pool that has this entry. */
-static bool holds(const loam_entry *entry, const void *p) {
+static bool pool_holds(const loam_entry *entry, const void *p) {
     bool is_pool = entry->kind == &lm_pool_kind;
 #if LM_HOSTED
     is_pool = is_pool || entry->kind == &lm_shared_pool_kind;
@@ -297,7 +298,7 @@ static bool holds(const loam_entry *entry, const void *p) {
 }
 
 static void report_foreign(const loam_pool *pool, const void *p, const char *file, unsigned line) {
-    const loam_entry *owner = lm_entry_find(holds, p);
+    const loam_entry *owner = lm_entry_find(pool_holds, p);
     if (owner != NULL)
         lm_family_misuse(&pool->entry, file, line, "free of %p, which belongs to %s %s", p,
                          owner->kind->name, lm_entry_name(owner));

@@ -13,11 +13,11 @@
 #include "family/pool.h"
 
 enum {
-    LINE_BYTES = 64,
+    POOL_CHUNK_LINE_BYTES = 64,
     MOST_COLOURS = 8,
     CHUNKS = 1 << LM_POOL_CHUNK_BITS,
     MANY_CHUNKS = CHUNKS / 2,
-    DOUBLINGS = 8,
+    POOL_CHUNK_DOUBLINGS = 8,
     /* Maximum bytes of blocks in the chunk that contains the pool. */
     HOME_MOST = 64 * 1024,
 };
@@ -30,7 +30,7 @@ static bool is_contiguous(const loam_pool *pool) {
  * costs nothing. */
 static size_t start_align(const loam_pool *pool) {
     size_t natural = pool->stride & (0 - pool->stride);
-    if (natural > LINE_BYTES) natural = LINE_BYTES;
+    if (natural > POOL_CHUNK_LINE_BYTES) natural = POOL_CHUNK_LINE_BYTES;
     bool free = (pool->source->flags & LOAM_SOURCE_ALIGNED) != 0;
     return free && natural > pool->align ? natural : pool->align;
 }
@@ -40,10 +40,12 @@ static size_t start_align(const loam_pool *pool) {
  * the one before. */
 static size_t colour(const loam_pool *pool, unsigned order) {
     size_t natural = pool->stride & (0 - pool->stride);
-    if (natural <= LINE_BYTES || pool->align > LINE_BYTES || (pool->flags & LOAM_POOL_DENSE) != 0)
+    if (natural <= POOL_CHUNK_LINE_BYTES || pool->align > POOL_CHUNK_LINE_BYTES ||
+        (pool->flags & LOAM_POOL_DENSE) != 0)
         return 0;
-    if (natural > MOST_COLOURS * LINE_BYTES) natural = MOST_COLOURS * LINE_BYTES;
-    return order * LINE_BYTES & (natural - 1);
+    if (natural > MOST_COLOURS * POOL_CHUNK_LINE_BYTES)
+        natural = MOST_COLOURS * POOL_CHUNK_LINE_BYTES;
+    return order * POOL_CHUNK_LINE_BYTES & (natural - 1);
 }
 
 static void count_held(loam_pool *pool, size_t bytes) {
@@ -234,7 +236,7 @@ static loam_pool_run *last_run(loam_pool *pool) {
 static bool pieces_grow(loam_pool *pool) {
     const loam_pool_run *last = last_run(pool), *full = pool->runs + LOAM_POOL_RUNS - 1;
     size_t blocks = pool->next_blocks < pool->left_blocks ? pool->next_blocks : pool->left_blocks;
-    bool may_double = last == NULL || last < pool->runs + DOUBLINGS;
+    bool may_double = last == NULL || last < pool->runs + POOL_CHUNK_DOUBLINGS;
     if (last == full) return lm_pool_piece_get(pool, last->bytes);
     for (; blocks > 0; blocks = blocks > 1 && blocks < 8 ? 1 : blocks / 8, may_double = false) {
         size_t bytes;

@@ -16,12 +16,12 @@
 #include "family/pool.h"
 
 #define LAST (UINT32_MAX - 1) /* generation of a retired block; in no range */
-#define TOP (UINT32_MAX - (STEP - 1))
-enum { STEP = 8 }; /* size of the first range; each range begins at a multiple of it */
-#define MOST ((uint32_t)1 << 29)
+#define TOP (UINT32_MAX - (POOL_HANDLE_STEP - 1))
+enum { POOL_HANDLE_STEP = 8 }; /* size of the first range; each range begins at a multiple of it */
+#define POOL_HANDLE_MOST ((uint32_t)1 << 29)
 
 /* Atomic, relaxed: all generations below it belong to some pool. */
-static uint32_t given;
+static uint32_t pool_handle_given;
 
 LM_INLINE uint32_t *word_of(const loam_pool *pool, const void *block) {
     return (uint32_t *)((uintptr_t)block + pool->stride - sizeof(uint32_t));
@@ -48,11 +48,11 @@ static bool has_handles(const loam_pool *pool) { return (pool->mode & LM_POOL_HA
 
 /* Takes `numbers` of the numbers left, from *from on. Returns false iff there are not so many, or
  * they are below `least`. */
-static bool take(uint32_t numbers, uint32_t least, uint32_t *from) {
-    *from = lm_load_relaxed(&given);
+static bool pool_handle_take(uint32_t numbers, uint32_t least, uint32_t *from) {
+    *from = lm_load_relaxed(&pool_handle_given);
     do {
         if (*from < least || *from > TOP - numbers) return false;
-    } while (!lm_cas_weak_relaxed(&given, from, *from + numbers));
+    } while (!lm_cas_weak_relaxed(&pool_handle_given, from, *from + numbers));
     return true;
 }
 
@@ -61,10 +61,10 @@ static bool take(uint32_t numbers, uint32_t least, uint32_t *from) {
 static bool range_get(loam_pool *pool) {
     unsigned count = pool->ranges_count;
     loam_pool_range *last = count != 0 ? &pool->ranges[count - 1] : NULL;
-    uint32_t numbers = last != NULL ? last->to - last->from : STEP / 4, from;
-    numbers = numbers < MOST / 4 ? 4 * numbers : MOST;
-    while (!take(numbers, last != NULL ? last->to : 0, &from)) {
-        numbers = numbers / 4 & ~(uint32_t)(STEP - 1);
+    uint32_t numbers = last != NULL ? last->to - last->from : POOL_HANDLE_STEP / 4, from;
+    numbers = numbers < POOL_HANDLE_MOST / 4 ? 4 * numbers : POOL_HANDLE_MOST;
+    while (!pool_handle_take(numbers, last != NULL ? last->to : 0, &from)) {
+        numbers = numbers / 4 & ~(uint32_t)(POOL_HANDLE_STEP - 1);
         if (numbers == 0) return false;
     }
     if (last != NULL && (from == last->to || count == LOAM_POOL_RANGES)) {
@@ -90,7 +90,7 @@ void lm_pool_generation_start(loam_pool *pool) {
     if (!has_handles(pool)) return;
     if (!range_get(pool)) {
         /* All numbers are used up: start from the first ones again. */
-        lm_store_relaxed(&given, 0);
+        lm_store_relaxed(&pool_handle_given, 0);
         (void)range_get(pool);
     }
     pool->generation = pool->generations = pool->ranges[0].from;
@@ -106,7 +106,7 @@ void lm_pool_generation_begin(const loam_pool *pool, void *block, bool used) {
 bool lm_pool_generation_end(loam_pool *pool, void *block) {
     if (!has_handles(pool)) return true;
     uint32_t next = generation_of(pool, block) + 1;
-    if (next % STEP == 0) next = in_range(pool, next);
+    if (next % POOL_HANDLE_STEP == 0) next = in_range(pool, next);
     if (next >= TOP) next = LAST;
     generation_set(pool, block, next);
     if (next == LAST) {

@@ -14,7 +14,7 @@ static size_t blocks_cut(const loam_pool *pool) {
 }
 
 /* Returns the number of blocks in the list; more than `most` if it has no end. */
-static size_t blocks_free(const loam_pool *pool, size_t most) {
+static size_t pool_all_blocks_free(const loam_pool *pool, size_t most) {
     size_t blocks = 0;
     const void *block = lm_pool_cut_of(pool)->free;
     for (; block != NULL && blocks <= most; blocks++) block = lm_pool_link_get(pool, block);
@@ -58,7 +58,7 @@ static void look_again(const loam_pool *pool) {
 }
 
 /* Records that all blocks that were ever cut are free and have been used. */
-static void note_gone(loam_pool *pool) {
+static void pool_all_note_gone(loam_pool *pool) {
     const loam_pool_chunk *chunk = pool->current;
     char *high = lm_pool_cut(pool)->fresh;
     /* The position is no further than at the last record. */
@@ -86,7 +86,7 @@ void loam_pool_reset(loam_pool *pool) {
         lm_guard_drop_all(&pool->entry);
     }
     if (oldest == NULL || !lm_pool_generation_end_all(pool)) return;
-    if (is_checked(pool)) note_gone(pool);
+    if (is_checked(pool)) pool_all_note_gone(pool);
     if ((pool->mode & LM_POOL_WATCHED) != 0) {
         for (loam_pool_chunk *chunk = oldest; chunk != NULL; chunk = chunk->next)
             lm_tool_hide(chunk->start, (size_t)(chunk->limit - chunk->start));
@@ -224,7 +224,7 @@ size_t loam_pool_trim(loam_pool *pool) {
 
 /* Leaves of a pool no memory and, as long as its own memory exists, a tombstone. The name of a
  * checked pool is copied into words that the pool no longer needs. */
-static void bury(loam_pool *pool) {
+static void pool_all_bury(loam_pool *pool) {
     pool->hot = pool->cold = (loam_pool_cut){0};
     pool->chunks = pool->current = pool->root = NULL;
     pool->floor = UINTPTR_MAX;
@@ -245,7 +245,7 @@ static void put_last(loam_pool *pool) {
     LM_METER(put(&pool->entry, got));
     if (!home) pool->first = (loam_pool_chunk){0};
     lm_tool_show(memory, got);
-    bury(pool);
+    pool_all_bury(pool);
     if (!keep || !lm_entry_keep(source, memory, got, pool, sizeof(*pool)))
         loam_source_put(source, memory, got);
 }
@@ -268,7 +268,7 @@ void loam_pool_deinit(loam_pool *pool) {
     lm_entry_deinit(&pool->entry);
     if (pool->source == NULL) {
         lm_tool_show(pool->first.start, (size_t)(pool->first.limit - pool->first.start));
-        bury(pool);
+        pool_all_bury(pool);
         return;
     }
     while (pool->chunks != NULL && pool->chunks->next != NULL)
@@ -278,7 +278,7 @@ void loam_pool_deinit(loam_pool *pool) {
     if (pool->chunks != NULL)
         put_last(pool);
     else
-        bury(pool);
+        pool_all_bury(pool);
     if (home_bytes != 0) put_home(source, pool, home_bytes);
 }
 
@@ -301,7 +301,7 @@ void loam_pool_destroy(loam_pool *pool) {
  * Nothing in a block tells whether it is in use. So the free blocks are sorted by address, and the
  * blocks between them in the chunks are in use. */
 
-enum { DIGIT = 6, DIGITS = 1 << DIGIT };
+enum { POOL_ALL_DIGIT = 6, POOL_ALL_DIGITS = 1 << POOL_ALL_DIGIT };
 
 /* Sorts the list by digits of the addresses, the lowest digit first. */
 static void sort_free(loam_pool *pool) {
@@ -310,10 +310,10 @@ static void sort_free(loam_pool *pool) {
     for (void *block = cut->free; block != NULL; block = lm_pool_link_get(pool, block))
         differ |= (uintptr_t)block ^ (uintptr_t)cut->free;
     for (unsigned shift = pool->shift; shift < 8 * sizeof differ && differ >> shift != 0;
-         shift += DIGIT) {
-        void *firsts[DIGITS] = {0}, *lasts[DIGITS] = {0}, *last = NULL, *next;
+         shift += POOL_ALL_DIGIT) {
+        void *firsts[POOL_ALL_DIGITS] = {0}, *lasts[POOL_ALL_DIGITS] = {0}, *last = NULL, *next;
         for (void *block = cut->free; block != NULL; block = next) {
-            size_t digit = (uintptr_t)block >> shift & (DIGITS - 1);
+            size_t digit = (uintptr_t)block >> shift & (POOL_ALL_DIGITS - 1);
             next = lm_pool_link_get(pool, block);
             if (firsts[digit] == NULL)
                 firsts[digit] = block;
@@ -321,7 +321,7 @@ static void sort_free(loam_pool *pool) {
                 lm_pool_link_set(pool, lasts[digit], block);
             lasts[digit] = block;
         }
-        for (size_t digit = 0; digit < DIGITS; digit++) {
+        for (size_t digit = 0; digit < POOL_ALL_DIGITS; digit++) {
             if (firsts[digit] == NULL) continue;
             if (last == NULL)
                 cut->free = firsts[digit];
@@ -383,7 +383,7 @@ size_t loam_pool_visit(loam_pool *pool, bool (*visit)(void *object, void *contex
 static void pool_usage(const loam_entry *entry, loam_usage *usage) {
     const loam_pool *pool = lm_pool_of(entry);
     if (lm_pool_over(pool, "usage", NULL, 0)) return;
-    size_t cut = blocks_cut(pool), held = blocks_free(pool, cut) + pool->retired;
+    size_t cut = blocks_cut(pool), held = pool_all_blocks_free(pool, cut) + pool->retired;
     usage->held_bytes = pool->held_bytes;
     usage->peak_bytes = pool->peak_bytes;
     usage->requests = pool->requests;

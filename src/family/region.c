@@ -11,8 +11,8 @@
 LM_STATIC_ASSERT(offsetof(loam_region, large_bytes) + sizeof(void *) <= 64,
                  "what the inline paths read is in one cache line");
 
-enum { FIRST_BYTES = 4096, FIRST_LEAST = 256, PROBES = 8 };
-#define MOST_BYTES (32 * LM_MIB)
+enum { REGION_FIRST_BYTES = 4096, REGION_FIRST_LEAST = 256, REGION_PROBES = 8 };
+#define REGION_MOST_BYTES (32 * LM_MIB)
 #define LARGE_BYTES (64 * LM_KIB)
 
 /* ---- The source ---- */
@@ -65,7 +65,7 @@ static size_t occupied(const loam_region *region, const lm_chunk_t *chunk, const
     return region->held_bytes - region->spare_bytes - chunk->bytes + (size_t)(to - (char *)chunk);
 }
 
-static LM_NOINLINE bool move_end(loam_region *region, size_t bytes, size_t align) {
+static LM_NOINLINE bool region_move_end(loam_region *region, size_t bytes, size_t align) {
     loam_region_room *room = lm_region_room(region);
     lm_chunk_t *chunk = region->chunk;
     char *end = lm_chunk_end(chunk);
@@ -92,7 +92,8 @@ static LM_NOINLINE bool move_end(loam_region *region, size_t bytes, size_t align
 bool lm_region_ready(loam_region *region, size_t bytes, size_t align) {
     const lm_chunk_t *chunk = region->chunk;
     return chunk != NULL && chunk->given == NULL && !lm_region_in_hole(region) &&
-           lm_region_room(region)->end != lm_chunk_end(chunk) && move_end(region, bytes, align);
+           lm_region_room(region)->end != lm_chunk_end(chunk) &&
+           region_move_end(region, bytes, align);
 }
 
 LM_INLINE void begin_chunk(const loam_source *source, bool plain, lm_chunk_t *chunk, size_t got) {
@@ -109,30 +110,30 @@ LM_INLINE void begin_chunk(const loam_source *source, bool plain, lm_chunk_t *ch
 
 /* ---- Initialisation ---- */
 
-static const loam_region_options defaults;
-static size_t first_of(const loam_region_options *options) {
-    return options->first_bytes != 0 ? options->first_bytes : FIRST_BYTES;
+static const loam_region_options region_defaults;
+static size_t region_first_of(const loam_region_options *options) {
+    return options->first_bytes != 0 ? options->first_bytes : REGION_FIRST_BYTES;
 }
 
-static bool possible_options(const loam_region_options *options) {
-    size_t first = first_of(options), align = options->chunk_align;
+static bool region_possible_options(const loam_region_options *options) {
+    size_t first = region_first_of(options), align = options->chunk_align;
     size_t large = options->large_bytes;
-    return first >= FIRST_LEAST && first <= PTRDIFF_MAX && (align & (align - 1)) == 0 &&
+    return first >= REGION_FIRST_LEAST && first <= PTRDIFF_MAX && (align & (align - 1)) == 0 &&
            align <= PTRDIFF_MAX / 2 && (large == 0 || large >= LOAM_REGION_SMALL);
 }
 
 /* A new region with default options. It is copied: a region that lives for a microsecond has no
  * time for decisions. */
 static const loam_region fresh = {.large_bytes = LARGE_BYTES,
-                                  .first_bytes = FIRST_BYTES,
-                                  .most_bytes = MOST_BYTES,
+                                  .first_bytes = REGION_FIRST_BYTES,
+                                  .most_bytes = REGION_MOST_BYTES,
                                   .chunk_align = 16,
                                   .entry = {.kind = &lm_region_kind}};
 
 static LM_NOINLINE void take_options(loam_region *region, const loam_region_options *options,
                                      unsigned flags) {
     bool contiguous = lm_region_contiguous(region), checked = lm_is_checked(flags);
-    region->first_bytes = first_of(options);
+    region->first_bytes = region_first_of(options);
     if (options->most_bytes != 0) region->most_bytes = options->most_bytes;
     if (options->large_bytes != 0) region->large_bytes = options->large_bytes;
     if (region->most_bytes < region->first_bytes) region->most_bytes = region->first_bytes;
@@ -159,7 +160,7 @@ LM_INLINE bool set_up(loam_region *region, loam_source *source, const loam_regio
     __asm__("" : "+r"(bytes));
     memcpy(region, &fresh, bytes);
     region->source = source;
-    if (LM_LIKELY(options == &defaults && flags == 0 && !lm_is_checked(flags) &&
+    if (LM_LIKELY(options == &region_defaults && flags == 0 && !lm_is_checked(flags) &&
                   (source->flags & LOAM_SOURCE_CONTIGUOUS) == 0 && !lm_tool_watches()))
         return true;
     take_options(region, options, flags | options->flags);
@@ -169,8 +170,8 @@ LM_INLINE bool set_up(loam_region *region, loam_source *source, const loam_regio
 int loam_region_init_as(loam_region *region, loam_source *source,
                         const loam_region_options *options, unsigned more_flags) {
     if (source == NULL) source = lm_default_source();
-    if (options == NULL) options = &defaults;
-    if (source == NULL || !possible_options(options)) return LM_EINVAL;
+    if (options == NULL) options = &region_defaults;
+    if (source == NULL || !region_possible_options(options)) return LM_EINVAL;
     (void)set_up(region, source, options, more_flags);
     return 0;
 }
@@ -185,7 +186,7 @@ LM_INLINE bool has_only_chunks(const loam_region *region) {
 
 /* Ends everything except the chunk that contains the region itself, if it does; that chunk is
  * returned. */
-static LM_NOINLINE lm_chunk_t *end(loam_region *region) {
+static LM_NOINLINE lm_chunk_t *region_end(loam_region *region) {
     if (region->cleanups != NULL) lm_region_run_newer(region, 0); /* cleanups may look at objects */
     if (region->mode == LM_REGION_CHECKED) {
         (void)lm_region_check_objects(region);
@@ -207,7 +208,7 @@ static LM_NOINLINE lm_chunk_t *end(loam_region *region) {
 }
 
 /* Marks a checked region as ended; the mark lasts as long as its memory. */
-static void bury(loam_region *region) {
+static void region_bury(loam_region *region) {
     region->mode = LM_REGION_ENDED;
     /* The name is copied into words that the region no longer needs. */
     lm_entry_bury(&region->entry, (char *)&region->first_bytes, 4 * sizeof(size_t));
@@ -215,15 +216,15 @@ static void bury(loam_region *region) {
 
 void loam_region_deinit(loam_region *region) {
     if (lm_region_over(region, "deinit", NULL, 0)) return;
-    (void)end(region);
+    (void)region_end(region);
     region->room = region->hidden = (loam_region_room){0};
-    if (region->mode == LM_REGION_CHECKED) bury(region);
+    if (region->mode == LM_REGION_CHECKED) region_bury(region);
 }
 
 /* Ends the region and gives back its chunk, or the first piece of it. */
 static LM_NOINLINE void end_and_put(loam_region *region) {
     if (lm_region_over(region, "destroy", NULL, 0)) return;
-    lm_chunk_t *chunk = end(region);
+    lm_chunk_t *chunk = region_end(region);
     loam_source *source = region->source;
     size_t bytes = chunk->bytes;
     lm_pieces_t pieces;
@@ -233,7 +234,7 @@ static LM_NOINLINE void end_and_put(loam_region *region) {
     if (checked) {
         lm_tool_show(region, sizeof(*region));
         region->room = region->hidden = (loam_region_room){0};
-        bury(region);
+        region_bury(region);
     }
     if (!contiguous) {
         if (!checked || !lm_entry_keep(source, chunk, bytes, region, sizeof(*region)))
@@ -299,13 +300,14 @@ LM_INLINE void make_first(loam_region *region, lm_chunk_t *chunk, size_t got, ch
     lm_tool_hide(own, (size_t)((char *)chunk + got - own));
 }
 
-LM_INLINE void *create(loam_source *source, const loam_region_options *options, size_t bytes,
-                       loam_region **created, unsigned more_flags) {
+LM_INLINE void *region_create(loam_source *source, const loam_region_options *options, size_t bytes,
+                              loam_region **created, unsigned more_flags) {
     if (source == NULL) source = lm_default_source();
-    if (options == NULL) options = &defaults;
-    if (source == NULL || !possible_options(options) || bytes > PTRDIFF_MAX - 4096) return NULL;
+    if (options == NULL) options = &region_defaults;
+    if (source == NULL || !region_possible_options(options) || bytes > PTRDIFF_MAX - 4096)
+        return NULL;
     /* It does not call lm_region_carve, because the region is made in place, in the chunk. */
-    size_t head = lm_chunk_head_over(source), got, wanted = first_of(options);
+    size_t head = lm_chunk_head_over(source), got, wanted = region_first_of(options);
     size_t need = head + lm_align_up(sizeof(loam_region), 16) + lm_align_up(bytes, 16);
     size_t align = options->chunk_align > 16 ? options->chunk_align : 16;
     if (wanted < need) wanted = lm_align_up(need, align < 4096 ? align : 4096);
@@ -324,7 +326,7 @@ LM_INLINE void *create(loam_source *source, const loam_region_options *options, 
 
 void *loam_region_create_object_as(loam_source *source, const loam_region_options *options,
                                    size_t bytes, loam_region **created, unsigned more_flags) {
-    return create(source, options, bytes, created, more_flags);
+    return region_create(source, options, bytes, created, more_flags);
 }
 
 loam_region *loam_region_create_as(loam_source *source, const loam_region_options *options,
@@ -332,7 +334,7 @@ loam_region *loam_region_create_as(loam_source *source, const loam_region_option
     loam_region *region;
     /* The default options are constants in this call. */
     void *object = options == NULL
-                       ? create(source, &defaults, 0, &region, more_flags)
+                       ? region_create(source, &region_defaults, 0, &region, more_flags)
                        : loam_region_create_object_as(source, options, 0, &region, more_flags);
     return object != NULL ? region : NULL;
 }
@@ -352,7 +354,7 @@ static size_t chunk_bytes(const loam_region *region, size_t need) {
             size_t left = held > free ? held - free : 0;
             if (left < most) most = left;
             const lm_chunk_t *chunk = region->chunk->before;
-            for (int i = 0; i < PROBES && chunk != NULL; i++, chunk = chunk->before)
+            for (int i = 0; i < REGION_PROBES && chunk != NULL; i++, chunk = chunk->before)
                 if (chunk->bytes > last) last = chunk->bytes;
         }
         bytes = last < most / 2 ? 2 * last : most;
@@ -366,9 +368,9 @@ static size_t chunk_bytes(const loam_region *region, size_t need) {
     return need;
 }
 
-static lm_chunk_t *take_spare(loam_region *region, size_t need) {
+static lm_chunk_t *region_take_spare(loam_region *region, size_t need) {
     struct loam_region_chunk **link = &region->spares;
-    for (int i = 0; i < PROBES && *link != NULL; i++, link = &(*link)->before) {
+    for (int i = 0; i < REGION_PROBES && *link != NULL; i++, link = &(*link)->before) {
         lm_chunk_t *chunk = *link;
         if (chunk->bytes < need) continue;
         *link = chunk->before;
@@ -395,7 +397,7 @@ static lm_chunk_t *get_chunk(loam_region *region, size_t need) {
 
 /* Makes another chunk current, with room for `bytes` bytes at that alignment. Returns false iff
  * there is no memory. */
-static bool turn(loam_region *region, size_t bytes, size_t align) {
+static bool region_turn(loam_region *region, size_t bytes, size_t align) {
     size_t need = bytes + lm_chunk_head(region) + (align > 16 ? align - 16 : 0);
     if (bytes > (size_t)PTRDIFF_MAX - 1024 || align > (size_t)PTRDIFF_MAX / 2 || need < bytes ||
         need > (size_t)PTRDIFF_MAX)
@@ -409,7 +411,7 @@ static bool turn(loam_region *region, size_t bytes, size_t align) {
             p > room->end ? (size_t)(p - room->end) + bytes : bytes - (size_t)(room->end - p);
         if (lm_region_grow_chunk(region, past)) return true;
     }
-    lm_chunk_t *chunk = take_spare(region, need);
+    lm_chunk_t *chunk = region_take_spare(region, need);
     if (chunk == NULL) chunk = get_chunk(region, need);
     if (chunk == NULL) return false;
     lm_chunk_t *before = region->chunk;
@@ -423,7 +425,7 @@ static bool turn(loam_region *region, size_t bytes, size_t align) {
 
 /* ---- Objects ---- */
 
-static void *cut(loam_region_room *room, size_t bytes, size_t align) {
+static void *region_cut(loam_region_room *room, size_t bytes, size_t align) {
     uintptr_t p = loam_region_round((uintptr_t)room->at, align), end = (uintptr_t)room->end;
     if (room->at == NULL || p < (uintptr_t)room->at || p > end || bytes > end - p) return NULL;
     room->at = (char *)(p + bytes);
@@ -435,7 +437,7 @@ static void *recut(loam_region *region, size_t bytes, size_t align) {
     void *p = lm_region_reuse(region, bytes, align);
     if (p != NULL) return p;
     lm_region_leave_hole(region);
-    return cut(lm_region_room(region), bytes, align);
+    return region_cut(lm_region_room(region), bytes, align);
 }
 
 /* Returns whether enough memory is free, and enough of it was freed since neighbours were joined.
@@ -448,8 +450,8 @@ static bool is_worth_sorting(const loam_region *region, size_t bytes) {
 /* Cuts an object from memory that was not used before. */
 static void *cut_new(loam_region *region, size_t bytes, size_t align) {
     loam_region_room *room = lm_region_room(region);
-    void *p = cut(room, bytes, align);
-    return p == NULL && lm_region_ready(region, bytes, align) ? cut(room, bytes, align) : p;
+    void *p = region_cut(room, bytes, align);
+    return p == NULL && lm_region_ready(region, bytes, align) ? region_cut(room, bytes, align) : p;
 }
 
 /* As lm_region_carve, for a region in which something was freed. */
@@ -460,7 +462,7 @@ static void *carve_again(loam_region *region, size_t bytes, size_t align) {
         lm_region_sort(region);
         p = recut(region, bytes, align);
     }
-    if (p == NULL && turn(region, bytes, align)) p = cut_new(region, bytes, align);
+    if (p == NULL && region_turn(region, bytes, align)) p = cut_new(region, bytes, align);
     return p;
 }
 
@@ -468,11 +470,11 @@ static void *carve_checked(loam_region *region, size_t bytes, size_t align) {
     loam_region_room *room = lm_region_room(region);
     lm_chunk_t *chunk = region->chunk;
     char *at = room->at;
-    void *p = cut(room, bytes, align);
-    if (p == NULL && !turn(region, bytes, align)) return NULL;
+    void *p = region_cut(room, bytes, align);
+    if (p == NULL && !region_turn(region, bytes, align)) return NULL;
     if (p == NULL) {
         if (region->chunk != chunk) at = room->at;
-        p = cut(room, bytes, align);
+        p = region_cut(room, bytes, align);
     }
     if (p == NULL) return NULL;
     chunk = region->chunk;
@@ -482,11 +484,11 @@ static void *carve_checked(loam_region *region, size_t bytes, size_t align) {
 
 void *lm_region_carve(loam_region *region, size_t bytes, size_t align) {
     if (LM_UNLIKELY(region->mode == LM_REGION_CHECKED)) return carve_checked(region, bytes, align);
-    void *p = cut(lm_region_room(region), bytes, align);
+    void *p = region_cut(lm_region_room(region), bytes, align);
     if (p != NULL) return p;
     if (region->freed != NULL) return carve_again(region, bytes, align);
-    if (lm_region_ready(region, bytes, align)) p = cut(lm_region_room(region), bytes, align);
-    return p == NULL && turn(region, bytes, align) ? cut_new(region, bytes, align) : p;
+    if (lm_region_ready(region, bytes, align)) p = region_cut(lm_region_room(region), bytes, align);
+    return p == NULL && region_turn(region, bytes, align) ? cut_new(region, bytes, align) : p;
 }
 
 bool lm_region_is_last(loam_region *region, const char *p, size_t bytes) {
@@ -539,8 +541,8 @@ loam_region_made loam_region_alloc_slow(loam_region *region, size_t bytes, size_
     return (loam_region_made){object, region->room.at};
 }
 
-static void free_checked(loam_region *region, void *p, size_t bytes, size_t align, const char *file,
-                         unsigned line) {
+static void region_free_checked(loam_region *region, void *p, size_t bytes, size_t align,
+                                const char *file, unsigned line) {
     loam_tag *tag = lm_region_find(region, p, bytes, align, "free", file, line);
     if (tag == NULL) return;
     size_t raw_bytes = tag->raw_bytes;
@@ -559,7 +561,7 @@ void lm_region_free(loam_region *region, void *p, size_t bytes, size_t align, co
                     unsigned line) {
     if (p == NULL || lm_region_over(region, "free", file, line)) return;
     if (region->mode == LM_REGION_CHECKED) {
-        free_checked(region, p, bytes, align, file, line);
+        region_free_checked(region, p, bytes, align, file, line);
     } else if (bytes > region->large_bytes) {
         lm_region_large_free(region, p);
     } else if (bytes != 0 || region->redzone != 0) {

@@ -24,11 +24,11 @@
 enum {
     SPOIL = 16,
     LOOK_AT = 8,
-    PROBES = 4,
+    ARRAY_PROBES = 4,
     STEPS = 8,
     PARK_LEAST = 1024,
     SMALL = sizeof(void *),
-    UNIT = sizeof(lm_freed_t)
+    ARRAY_UNIT = sizeof(lm_freed_t)
 };
 
 /* ---- The set, made when it is first needed ---- */
@@ -52,9 +52,9 @@ lm_freed_set_t *lm_region_freed_set(loam_region *region) {
 /* Returns the list of an extent. Below eight units there is one list per unit, above that two per
  * doubling. */
 unsigned lm_region_list_of(size_t bytes) {
-    if (bytes < (size_t)STEPS * UNIT) return (unsigned)(bytes / UNIT);
+    if (bytes < (size_t)STEPS * ARRAY_UNIT) return (unsigned)(bytes / ARRAY_UNIT);
     unsigned log = lm_log2(bytes);
-    unsigned list = STEPS + 2 * (log - lm_log2(STEPS * UNIT)) + (bytes >> (log - 1) & 1);
+    unsigned list = STEPS + 2 * (log - lm_log2(STEPS * ARRAY_UNIT)) + (bytes >> (log - 1) & 1);
     return list < LM_REGION_LISTS ? list : LM_REGION_LISTS - 1;
 }
 
@@ -77,7 +77,8 @@ LM_READS_ANYTHING void lm_region_push(lm_freed_set_t *set, char *p, size_t bytes
 
 /* Takes the first extent with room for the object, among those examined, off its list. Returns its
  * bytes, or 0 iff there is none. */
-LM_READS_ANYTHING static size_t pop(lm_freed_set_t *set, size_t bytes, size_t align, char **p) {
+LM_READS_ANYTHING static size_t array_pop(lm_freed_set_t *set, size_t bytes, size_t align,
+                                          char **p) {
     uint32_t lists = set->nonempty & ~(uint32_t)0 << lm_region_list_of(bytes);
     for (; lists != 0; lists &= lists - 1) {
         unsigned list = lm_lowest_bit(lists);
@@ -137,7 +138,7 @@ void *lm_region_reuse(loam_region *region, size_t bytes, size_t align) {
     char *freed;
     if (bytes == 0 || set->nonempty == 0) return NULL;
     lm_tool_pause();
-    size_t has = pop(set, bytes, align, &freed);
+    size_t has = array_pop(set, bytes, align, &freed);
     lm_tool_resume();
     if (has == 0) return NULL;
     size_t gap = (0 - (uintptr_t)freed) & (align - 1);
@@ -204,13 +205,13 @@ LM_READS_ANYTHING void lm_region_merge(loam_region *region, lm_freed_set_t *olde
 
 /* ---- Capacities ---- */
 
-static size_t slot_of(const lm_freed_set_t *set, const char *p) {
+static size_t array_slot_of(const lm_freed_set_t *set, const char *p) {
     return ((uintptr_t)p >> 4) * 0x9E3779B1u >> 7 & (set->grown_slots - 1);
 }
 
 /* Returns the slot of p; if p is NULL, an empty slot for `home`. Returns NULL iff there is none. */
 static lm_grown_t *find_slot(lm_freed_set_t *set, const char *home, const char *p) {
-    for (size_t i = 0, slot = slot_of(set, home); i < PROBES; i++, slot++) {
+    for (size_t i = 0, slot = array_slot_of(set, home); i < ARRAY_PROBES; i++, slot++) {
         lm_grown_t *grown = &set->grown[slot & (set->grown_slots - 1)];
         if (grown->p == p) return grown;
     }
@@ -245,12 +246,12 @@ static bool more_slots(loam_region *region, lm_freed_set_t *set) {
     return true;
 }
 
-static void remember(loam_region *region, lm_freed_set_t *set, char *p, size_t capacity) {
+static void array_remember(loam_region *region, lm_freed_set_t *set, char *p, size_t capacity) {
     lm_grown_t grown = {p, capacity};
     while (!put_slot(set, grown)) {
         if (more_slots(region, set)) continue;
         /* An entry is forgotten: its additional room is lost until the reset. */
-        set->grown[slot_of(set, p)] = grown;
+        set->grown[array_slot_of(set, p)] = grown;
         return;
     }
 }
@@ -270,7 +271,7 @@ size_t lm_region_capacity(loam_region *region, const char *p, size_t bytes, bool
 static lm_large_t *large_of(const void *p) { return (lm_large_t *)(uintptr_t)p - 1; }
 
 /* Allocates a large object. room: bytes that it should have if possible. */
-static void *large_alloc(loam_region *region, size_t bytes, size_t align, size_t room) {
+static void *array_large_alloc(loam_region *region, size_t bytes, size_t align, size_t room) {
     if (align < 16) align = 16;
     size_t head = lm_align_up(sizeof(lm_large_t), align), got;
     if (region->fixed || bytes > (size_t)PTRDIFF_MAX - head) return NULL;
@@ -291,7 +292,7 @@ static void *large_alloc(loam_region *region, size_t bytes, size_t align, size_t
 }
 
 void *lm_region_large_alloc(loam_region *region, size_t bytes, size_t align) {
-    return large_alloc(region, bytes, align, bytes);
+    return array_large_alloc(region, bytes, align, bytes);
 }
 
 void lm_region_large_free(loam_region *region, void *p) {
@@ -311,7 +312,7 @@ size_t lm_region_large_serial(const void *p) { return large_of(p)->serial; }
 /* ---- Realloc ---- */
 
 /* Tells a tool that an object's size has changed in place. */
-static void show(const loam_region *region, char *p, size_t old_bytes, size_t bytes) {
+static void array_show(const loam_region *region, char *p, size_t old_bytes, size_t bytes) {
     if (region->mode != LM_REGION_WATCHED) return;
     if (bytes > old_bytes) {
         lm_tool_show_undefined(p + old_bytes, bytes - old_bytes);
@@ -340,7 +341,8 @@ static bool resize_last(loam_region *region, char *p, size_t old_all, size_t all
     return true;
 }
 
-static bool resize(loam_region *region, char *p, size_t old_bytes, size_t bytes, size_t align) {
+static bool array_resize(loam_region *region, char *p, size_t old_bytes, size_t bytes,
+                         size_t align) {
     if (old_bytes == 0) return bytes == 0; /* its address may also be another object's */
     bool was_large = old_bytes > region->large_bytes;
     if (was_large != (bytes > region->large_bytes)) return false;
@@ -352,13 +354,13 @@ static bool resize(loam_region *region, char *p, size_t old_bytes, size_t bytes,
     return resize_last(region, p, old_all, all) || all <= old_all;
 }
 
-static void *move(loam_region *region, char *p, size_t old_bytes, size_t bytes, size_t align,
-                  const char *file, unsigned line) {
+static void *array_move(loam_region *region, char *p, size_t old_bytes, size_t bytes, size_t align,
+                        const char *file, unsigned line) {
     char *moved;
     if (bytes > region->large_bytes) {
         size_t room =
             bytes > old_bytes && old_bytes > region->large_bytes ? bytes + old_bytes / 2 : bytes;
-        moved = (char *)large_alloc(region, bytes, align, room);
+        moved = (char *)array_large_alloc(region, bytes, align, room);
     } else {
         size_t capacity = lm_region_whole(region, bytes, align);
         lm_freed_set_t *set = NULL;
@@ -370,7 +372,7 @@ static void *move(loam_region *region, char *p, size_t old_bytes, size_t bytes, 
             if (twice > capacity) capacity = twice;
         }
         moved = (char *)lm_region_carve(region, capacity + (set != NULL ? SPOIL : 0), align);
-        if (moved != NULL && set != NULL) remember(region, set, moved, capacity);
+        if (moved != NULL && set != NULL) array_remember(region, set, moved, capacity);
         if (moved == NULL) moved = (char *)lm_region_alloc(region, bytes, align, file, line);
     }
     if (moved == NULL) return NULL;
@@ -397,8 +399,8 @@ static bool resize_checked(loam_region *region, loam_tag *tag, size_t bytes) {
     return true;
 }
 
-static void *realloc_checked(loam_region *region, void *p, size_t old_bytes, size_t bytes,
-                             size_t align, const char *file, unsigned line) {
+static void *array_realloc_checked(loam_region *region, void *p, size_t old_bytes, size_t bytes,
+                                   size_t align, const char *file, unsigned line) {
     loam_tag *tag = lm_region_find(region, p, old_bytes, align, "realloc", file, line);
     if (tag == NULL) return NULL;
     if (resize_checked(region, tag, bytes)) return p;
@@ -426,12 +428,12 @@ void *loam_region_realloc_slow(loam_region *region, void *p, size_t old_bytes, s
     if (lm_region_over(region, "realloc", file, line)) return NULL;
     if (!lm_region_possible(bytes, align)) return NULL;
     if (region->mode == LM_REGION_CHECKED)
-        return realloc_checked(region, p, old_bytes, bytes, align, file, line);
-    if (resize(region, (char *)p, old_bytes, bytes, align)) {
-        show(region, (char *)p, old_bytes, bytes);
+        return array_realloc_checked(region, p, old_bytes, bytes, align, file, line);
+    if (array_resize(region, (char *)p, old_bytes, bytes, align)) {
+        array_show(region, (char *)p, old_bytes, bytes);
         return p;
     }
-    return move(region, (char *)p, old_bytes, bytes, align, file, line);
+    return array_move(region, (char *)p, old_bytes, bytes, align, file, line);
 }
 
 bool loam_region_extend_slow(loam_region *region, void *p, size_t old_bytes, size_t bytes,
@@ -442,7 +444,7 @@ bool loam_region_extend_slow(loam_region *region, void *p, size_t old_bytes, siz
         loam_tag *tag = lm_region_find(region, p, old_bytes, align, "extend", file, line);
         return tag != NULL && resize_checked(region, tag, bytes);
     }
-    if (!resize(region, (char *)p, old_bytes, bytes, align)) return false;
-    show(region, (char *)p, old_bytes, bytes);
+    if (!array_resize(region, (char *)p, old_bytes, bytes, align)) return false;
+    array_show(region, (char *)p, old_bytes, bytes);
     return true;
 }

@@ -1,7 +1,7 @@
 /* region_check.c: usage, origin of addresses and invariants of a region (loam/region.h). */
 #include "family/region.h"
 
-static const loam_region_room *room_of(const loam_region *region) {
+static const loam_region_room *region_check_room_of(const loam_region *region) {
     return region->mode == LM_REGION_PLAIN ? &region->room : &region->hidden;
 }
 
@@ -52,7 +52,8 @@ void loam_region_usage(const loam_region *region, loam_usage *usage) {
         used += lm_region_large_room(large + 1);
     for (const loam_tag *tag = region->entry.live; tag != NULL; tag = tag->next) objects++;
     if (region->freed != NULL) used -= region->freed->bytes;
-    if (lm_region_in_hole(region)) used -= (size_t)(room_of(region)->end - room_of(region)->at);
+    if (lm_region_in_hole(region))
+        used -= (size_t)(region_check_room_of(region)->end - region_check_room_of(region)->at);
     *usage = (loam_usage){
         .kind = region->entry.kind->name,
         .name = region->entry.name != NULL ? region->entry.name : "",
@@ -67,7 +68,7 @@ void loam_region_usage(const loam_region *region, loam_usage *usage) {
 
 /* ---- Invariants ---- */
 
-static bool broken(const loam_region *region, const char *what, const void *where) {
+static bool region_check_broken(const loam_region *region, const char *what, const void *where) {
     lm_family_misuse(&region->entry, NULL, 0, "%s, at %p", what, where);
     return false;
 }
@@ -75,64 +76,68 @@ static bool broken(const loam_region *region, const char *what, const void *wher
 static bool check_chunks(const loam_region *region, size_t *bytes) {
     for (const lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = chunk->before) {
         const char *first = lm_chunk_first(region, chunk);
-        const char *at = is_room(region, chunk) ? room_of(region)->at : chunk->at;
-        const char *floor = is_room(region, chunk) ? room_of(region)->floor : chunk->floor;
-        const char *end = is_room(region, chunk) ? room_of(region)->end : chunk->end;
+        const char *at = is_room(region, chunk) ? region_check_room_of(region)->at : chunk->at;
+        const char *floor =
+            is_room(region, chunk) ? region_check_room_of(region)->floor : chunk->floor;
+        const char *end = is_room(region, chunk) ? region_check_room_of(region)->end : chunk->end;
         if (at < first || at > lm_chunk_end(chunk))
-            return broken(region, "a chunk's position is outside of it", chunk);
+            return region_check_broken(region, "a chunk's position is outside of it", chunk);
         if (chunk->given != NULL && (at > chunk->given || end != chunk->given))
-            return broken(region, "a chunk's tail is not its own", chunk);
+            return region_check_broken(region, "a chunk's tail is not its own", chunk);
         if (floor < first - 1 || floor > at)
-            return broken(region, "a chunk's floor is outside of it", chunk);
+            return region_check_broken(region, "a chunk's floor is outside of it", chunk);
         if (lm_region_contiguous(region)) {
             const lm_pieces_t *pieces = lm_chunk_pieces((lm_chunk_t *)(uintptr_t)chunk);
             size_t sum = 0;
             for (size_t i = 0; i < pieces->count && i <= LM_REGION_PIECES; i++)
                 sum += pieces->got[i];
-            if (sum != chunk->bytes) return broken(region, "a chunk's pieces are not it", chunk);
+            if (sum != chunk->bytes)
+                return region_check_broken(region, "a chunk's pieces are not it", chunk);
         }
         *bytes += chunk->bytes;
     }
     return true;
 }
 
-static bool check_room(const loam_region *region) {
-    const loam_region_room *room = room_of(region);
+static bool region_check_check_room(const loam_region *region) {
+    const loam_region_room *room = region_check_room_of(region);
     const lm_chunk_t *chunk = region->chunk;
     if (region->mode != LM_REGION_PLAIN &&
         (region->room.at != NULL || region->room.end != NULL || region->room.floor != NULL))
-        return broken(region, "inline paths are open", region);
+        return region_check_broken(region, "inline paths are open", region);
     if (lm_region_in_hole(region)) {
         const char *hole = region->freed->hole;
         return (hole <= room->at && room->at <= room->end && room->floor == hole - 1 &&
                 ((uintptr_t)room->end & 15) == 0 &&
                 (hole == room->end || loam_region_contains(region, hole))) ||
-               broken(region, "the hole that is the room", hole);
+               region_check_broken(region, "the hole that is the room", hole);
     }
     if (chunk == NULL ? room->end != NULL
                       : room->end < room->at || room->end > lm_chunk_end(chunk) ||
                             ((uintptr_t)room->end & 15) != 0)
-        return broken(region, "the end is not in the current chunk", room->end);
+        return region_check_broken(region, "the end is not in the current chunk", room->end);
     return true;
 }
 
 static bool check_lists(const loam_region *region, size_t *bytes) {
     struct loam_region_large *const *link = &region->large;
     for (const lm_large_t *large = *link; large != NULL; link = &large->older, large = *link) {
-        if (large->link != link) return broken(region, "the list of large objects", large);
+        if (large->link != link)
+            return region_check_broken(region, "the list of large objects", large);
         *bytes += large->got;
     }
     loam_region_cleanup *const *next = &region->cleanups;
     for (const lm_cleanup_t *cleanup = *next; cleanup != NULL;
          next = &cleanup->older, cleanup = *next) {
         if (cleanup->link != next || cleanup->serial > region->serial)
-            return broken(region, "the list of cleanups", cleanup);
+            return region_check_broken(region, "the list of cleanups", cleanup);
     }
     size_t spare = 0;
     for (const lm_chunk_t *chunk = region->spares; chunk != NULL; chunk = chunk->before)
         spare += chunk->bytes;
     *bytes += spare;
-    return spare == region->spare_bytes || broken(region, "the spare chunks", region->spares);
+    return spare == region->spare_bytes ||
+           region_check_broken(region, "the spare chunks", region->spares);
 }
 
 /* Checks the extents of one list, and adds up their bytes and number. */
@@ -157,15 +162,15 @@ static bool freed_are_whole(const loam_region *region) {
     if (set == NULL) return true;
     for (unsigned i = 0; i < LM_REGION_LISTS; i++) {
         if ((set->lists[i] != NULL) != (set->nonempty >> i & 1))
-            return broken(region, "the lists of freed extents", set);
+            return region_check_broken(region, "the lists of freed extents", set);
         if (!extents_are_whole(region, i, &bytes, &count)) return false;
     }
     if (bytes != set->bytes || count != set->count)
-        return broken(region, "the count of freed extents", set);
+        return region_check_broken(region, "the count of freed extents", set);
     for (size_t i = 0; i < set->grown_slots; i++) {
         const char *p = set->grown[i].p;
         if (p != NULL && !loam_region_contains(region, p))
-            return broken(region, "the room of an array that is not there", p);
+            return region_check_broken(region, "the room of an array that is not there", p);
     }
     return true;
 }
@@ -189,9 +194,11 @@ bool lm_region_check_gone(const loam_region *region) {
 bool loam_region_check(const loam_region *region) {
     size_t bytes = 0;
     if (lm_region_over(region, "check", NULL, 0)) return false;
-    if (!check_room(region) || !check_chunks(region, &bytes) || !check_lists(region, &bytes))
+    if (!region_check_check_room(region) || !check_chunks(region, &bytes) ||
+        !check_lists(region, &bytes))
         return false;
-    if (bytes != region->held_bytes) return broken(region, "chunks are lost", region->chunk);
+    if (bytes != region->held_bytes)
+        return region_check_broken(region, "chunks are lost", region->chunk);
     if (!lm_region_check_freed(region)) return false;
     if (region->mode != LM_REGION_CHECKED) return true;
     bool good = lm_region_check_objects(region);
@@ -201,9 +208,11 @@ bool loam_region_check(const loam_region *region) {
 static const loam_region *region_of(const loam_entry *entry) {
     return LM_CONTAINER(entry, loam_region, entry);
 }
-static void usage_of(const loam_entry *entry, loam_usage *usage) {
+static void region_check_usage_of(const loam_entry *entry, loam_usage *usage) {
     loam_region_usage(region_of(entry), usage);
 }
-static bool check_of(const loam_entry *entry) { return loam_region_check(region_of(entry)); }
+static bool region_check_check_of(const loam_entry *entry) {
+    return loam_region_check(region_of(entry));
+}
 
-const loam_kind lm_region_kind = {"region", usage_of, check_of, NULL};
+const loam_kind lm_region_kind = {"region", region_check_usage_of, region_check_check_of, NULL};

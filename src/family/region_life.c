@@ -171,7 +171,7 @@ static bool is_newer(const loam_region *region, const loam_region_mark *mark, co
 
 /* Ends objects newer than the mark, which come first in the live list. A write outside an object is
  * reported now or never. */
-static void close_newer(loam_region *region, const loam_region_mark *mark) {
+static void region_life_close_newer(loam_region *region, const loam_region_mark *mark) {
     loam_tag *tag, *next;
     for (tag = region->entry.live; tag != NULL && is_newer(region, mark, tag); tag = next) {
         next = tag->next;
@@ -349,7 +349,7 @@ void loam_region_rewind(loam_region *region, const loam_region_mark *mark) {
     if (!may_end(region, mark, "rewind to", false)) return;
     lm_region_run_newer(region, mark->serial); /* cleanups may look at objects */
     if (region->mode == LM_REGION_CHECKED) {
-        close_newer(region, mark);
+        region_life_close_newer(region, mark);
         for (const loam_tag *tag = region->dead; tag != NULL && tag != mark->dead; tag = tag->next)
             (void)lm_guard_check_freed(&region->entry, tag);
     }

@@ -13,10 +13,10 @@
  */
 #include "family/region.h"
 
-enum { DIGIT = 6, DIGITS = 1 << DIGIT };
+enum { SORT_DIGIT = 6, SORT_DIGITS = 1 << SORT_DIGIT };
 typedef char *link_t __attribute__((may_alias, aligned(1)));
 
-LM_READS_ANYTHING static char *next_of(const char *p, size_t link) {
+LM_READS_ANYTHING static char *sort_next_of(const char *p, size_t link) {
     return *(const link_t *)(const void *)(p + link);
 }
 LM_READS_ANYTHING static void set_next(char *p, size_t link, char *next) {
@@ -27,22 +27,22 @@ LM_READS_ANYTHING static void set_next(char *p, size_t link, char *next) {
  * Sorts by digits, the lowest first; the time is proportional to the number of members. */
 static char *sort_down(char *list, size_t link) {
     uintptr_t differ = 0;
-    for (const char *p = list; p != NULL; p = next_of(p, link))
+    for (const char *p = list; p != NULL; p = sort_next_of(p, link))
         differ |= (uintptr_t)p ^ (uintptr_t)list;
     if (differ == 0) return list;
     for (unsigned shift = lm_lowest_bit(differ); shift < 8 * sizeof(differ) && differ >> shift != 0;
-         shift += DIGIT) {
-        char *heads[DIGITS] = {0}, *lasts[DIGITS] = {0}, *last = NULL, *next;
+         shift += SORT_DIGIT) {
+        char *heads[SORT_DIGITS] = {0}, *lasts[SORT_DIGITS] = {0}, *last = NULL, *next;
         for (char *p = list; p != NULL; p = next) {
-            size_t digit = (uintptr_t)p >> shift & (DIGITS - 1);
-            next = next_of(p, link);
+            size_t digit = (uintptr_t)p >> shift & (SORT_DIGITS - 1);
+            next = sort_next_of(p, link);
             if (heads[digit] == NULL)
                 heads[digit] = p;
             else
                 set_next(lasts[digit], link, p);
             lasts[digit] = p;
         }
-        for (size_t digit = DIGITS; digit-- > 0;) {
+        for (size_t digit = SORT_DIGITS; digit-- > 0;) {
             if (heads[digit] == NULL) continue;
             if (last == NULL)
                 list = heads[digit];
@@ -61,12 +61,12 @@ typedef struct extents {
     char *small, *others;
 } extents_t;
 
-static extents_t take_all(lm_freed_set_t *set) {
+static extents_t sort_take_all(lm_freed_set_t *set) {
     size_t link = offsetof(lm_freed_t, next);
     extents_t all = {(char *)set->lists[0], NULL};
     for (unsigned list = 1; list < LM_REGION_LISTS; list++) {
         for (char *p = (char *)set->lists[list], *next; p != NULL; p = next) {
-            next = next_of(p, link);
+            next = sort_next_of(p, link);
             set_next(p, link, all.others);
             all.others = p;
         }
@@ -119,7 +119,7 @@ static bool leave_chunk(loam_region *region, lm_chunk_t *chunk, const char *p, s
 }
 
 /* Restores a chunk that stays. Returns the bytes that its objects and freed extents take. */
-static size_t keep(const loam_region *region, lm_chunk_t *chunk) {
+static size_t sort_keep(const loam_region *region, lm_chunk_t *chunk) {
     bool stays = chunk->given != NULL || chunk->before == NULL;
     char *first = lm_chunk_first(region, chunk);
     chunk->floor = stays ? first - 1 : first;
@@ -130,11 +130,11 @@ static size_t keep(const loam_region *region, lm_chunk_t *chunk) {
  * the bytes that objects and freed extents take in the other chunks. */
 static size_t drop_left(loam_region *region) {
     lm_chunk_t *newest = region->chunk;
-    size_t taken = keep(region, newest);
+    size_t taken = sort_keep(region, newest);
     struct loam_region_chunk **link = &newest->before;
     for (lm_chunk_t *chunk; (chunk = *link) != NULL;) {
         if (chunk->at != NULL) {
-            taken += keep(region, chunk);
+            taken += sort_keep(region, chunk);
             link = &chunk->before;
             continue;
         }
@@ -171,7 +171,7 @@ void lm_region_sort(loam_region *region) {
     lm_tool_pause();
     lm_region_leave_hole(region);
     lm_chunk_t *chunk = chunks ? sort_chunks(region) : NULL;
-    extents_t all = take_all(set);
+    extents_t all = sort_take_all(set);
     size_t bytes = 0, more = 0;
     for (char *p = take_highest(&all, &bytes), *next; p != NULL; p = next, bytes = more) {
         while ((next = take_highest(&all, &more)) != NULL && next + more == p) {

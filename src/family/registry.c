@@ -14,13 +14,13 @@
  */
 #include "family/family.h"
 
-static loam_entry *first;
+static loam_entry *registry_first;
 /* Atomic, for a copy of the process: LIST is held, and links may be wrong. */
 static bool changing;
 
-static void mend(void) {
-    loam_entry **link = &first;
-    for (loam_entry *entry = first; entry != NULL; entry = entry->next) {
+static void registry_mend(void) {
+    loam_entry **link = &registry_first;
+    for (loam_entry *entry = registry_first; entry != NULL; entry = entry->next) {
         lm_store_relaxed(&entry->link, link);
         link = &entry->next;
     }
@@ -28,7 +28,7 @@ static void mend(void) {
 
 static void change_begins(void) {
     lm_port_lock(LM_PORT_LIST);
-    if (LM_UNLIKELY(changing)) mend();
+    if (LM_UNLIKELY(changing)) registry_mend();
     lm_store_relaxed(&changing, true);
     lm_fence_release(); /* orders it before the changes, also in a copy of the process */
 }
@@ -43,11 +43,11 @@ void lm_entry_init(loam_entry *entry, const loam_kind *kind, const char *name, b
     *entry = (loam_entry){.kind = kind, .name = name};
     if (name == NULL && !checked) return;
     change_begins();
-    entry->next = first;
-    entry->link = &first;
-    if (first != NULL) lm_store_relaxed(&first->link, &entry->next);
+    entry->next = registry_first;
+    entry->link = &registry_first;
+    if (registry_first != NULL) lm_store_relaxed(&registry_first->link, &entry->next);
     /* Release: no copy of the process finds the entry without its next. */
-    lm_store_release(&first, entry);
+    lm_store_release(&registry_first, entry);
     change_ends();
 }
 
@@ -88,7 +88,7 @@ bool lm_entry_ended(const loam_entry *entry, const char *doing, const char *file
 }
 
 #if LM_HOSTED
-enum { KEPT = 32, KEPT_BYTES = 64 * 1024 };
+enum { KEPT = 32, REGISTRY_KEPT_BYTES = 64 * 1024 };
 
 static struct {
     void *memory;
@@ -99,7 +99,7 @@ static unsigned kept_next;
 bool lm_entry_keep(const loam_source *source, void *memory, size_t got, const void *stone,
                    size_t bytes) {
     loam_source *pages = lm_default_source();
-    if (source != pages || got > KEPT_BYTES) return false;
+    if (source != pages || got > REGISTRY_KEPT_BYTES) return false;
     lm_tool_hide(memory, got);
     lm_tool_show(stone, bytes);
     lm_tool_give(memory, got);
@@ -132,7 +132,7 @@ const char *lm_entry_name(const loam_entry *entry) {
 const loam_entry *lm_entry_find(bool (*holds)(const loam_entry *entry, const void *p),
                                 const void *p) {
     lm_port_lock(LM_PORT_LIST);
-    const loam_entry *entry = first;
+    const loam_entry *entry = registry_first;
     while (entry != NULL && !holds(entry, p)) entry = entry->next;
     lm_port_unlock(LM_PORT_LIST);
     return entry;
@@ -146,13 +146,13 @@ bool lm_entry_has(const loam_entry *entry, const void *p) {
 
 bool lm_entry_listed(const loam_entry *entry) {
     lm_port_lock(LM_PORT_LIST);
-    const loam_entry *other = first;
+    const loam_entry *other = registry_first;
     while (other != NULL && other != entry) other = other->next;
     lm_port_unlock(LM_PORT_LIST);
     return other != NULL;
 }
 
-static loam_usage usage_of(const loam_entry *entry) {
+static loam_usage registry_usage_of(const loam_entry *entry) {
     loam_usage usage = {0};
     entry->kind->usage(entry, &usage);
     usage.kind = entry->kind->name;
@@ -161,23 +161,24 @@ static loam_usage usage_of(const loam_entry *entry) {
 }
 
 /* Returns the member after entry; NULL: the first member. WALK is held, so entry still exists. */
-static const loam_entry *after(const loam_entry *entry) {
+static const loam_entry *registry_after(const loam_entry *entry) {
     lm_port_lock(LM_PORT_LIST);
-    const loam_entry *next = entry != NULL ? entry->next : first;
+    const loam_entry *next = entry != NULL ? entry->next : registry_first;
     lm_port_unlock(LM_PORT_LIST);
     return next;
 }
 
 void loam_registry_visit(void (*visit)(const loam_usage *usage, void *context), void *context) {
     lm_port_lock(LM_PORT_WALK);
-    for (const loam_entry *entry = after(NULL); entry != NULL; entry = after(entry)) {
-        loam_usage usage = usage_of(entry);
+    for (const loam_entry *entry = registry_after(NULL); entry != NULL;
+         entry = registry_after(entry)) {
+        loam_usage usage = registry_usage_of(entry);
         visit(&usage, context);
     }
     lm_port_unlock(LM_PORT_WALK);
 }
 
-static void print(const loam_usage *usage, void *context) {
+static void registry_print(const loam_usage *usage, void *context) {
     (void)context;
     lm_line_t line = {0};
     lm_line_add(&line, "loam: %s %s: ", usage->kind, usage->name[0] != '\0' ? usage->name : "-");
@@ -187,12 +188,13 @@ static void print(const loam_usage *usage, void *context) {
               usage->requests);
 }
 
-void loam_registry_print(void) { loam_registry_visit(print, NULL); }
+void loam_registry_print(void) { loam_registry_visit(registry_print, NULL); }
 
 size_t loam_registry_check(void) {
     size_t broken = 0;
     lm_port_lock(LM_PORT_WALK);
-    for (const loam_entry *entry = after(NULL); entry != NULL; entry = after(entry))
+    for (const loam_entry *entry = registry_after(NULL); entry != NULL;
+         entry = registry_after(entry))
         broken += !entry->kind->check(entry);
     lm_port_unlock(LM_PORT_WALK);
     return broken;
@@ -201,7 +203,8 @@ size_t loam_registry_check(void) {
 size_t loam_registry_leaks(void) {
     size_t leaks = 0;
     lm_port_lock(LM_PORT_WALK);
-    for (const loam_entry *entry = after(NULL); entry != NULL; entry = after(entry)) {
+    for (const loam_entry *entry = registry_after(NULL); entry != NULL;
+         entry = registry_after(entry)) {
         if (entry->kind->hold != NULL) entry->kind->hold(entry, true);
         leaks += lm_guard_leaks(entry, SIZE_MAX);
         if (entry->kind->hold != NULL) entry->kind->hold(entry, false);

@@ -11,12 +11,12 @@
  */
 #include "family/ring.h"
 
-enum { BLOCK_LEAST = 256, UNIT = 4096, OVERSIZE = 4 };
-#define BLOCK_BYTES (64 * LM_KIB)
+enum { RING_BLOCK_LEAST = 256, RING_UNIT = 4096, OVERSIZE = 4 };
+#define RING_BLOCK_BYTES (64 * LM_KIB)
 
-static char **at_of(loam_ring *ring) { return ring->open ? &ring->at : &ring->hidden_at; }
-static char **end_of(loam_ring *ring) { return ring->open ? &ring->end : &ring->hidden_end; }
-static void hide(const loam_ring *ring, const char *from, const char *to) {
+static char **ring_at_of(loam_ring *ring) { return ring->open ? &ring->at : &ring->hidden_at; }
+static char **ring_end_of(loam_ring *ring) { return ring->open ? &ring->end : &ring->hidden_end; }
+static void ring_hide(const loam_ring *ring, const char *from, const char *to) {
     if (ring->mode != LM_RING_PLAIN && to > from) lm_tool_hide(from, (size_t)(to - from));
 }
 
@@ -25,11 +25,11 @@ static void hide(const loam_ring *ring, const char *from, const char *to) {
 static void set_open(loam_ring *ring) {
     bool open = ring->mode == LM_RING_PLAIN && ring->newest != NULL;
     if (open == (ring->open != 0)) return;
-    char *at = *at_of(ring), *end = *end_of(ring);
-    *at_of(ring) = *end_of(ring) = NULL;
+    char *at = *ring_at_of(ring), *end = *ring_end_of(ring);
+    *ring_at_of(ring) = *ring_end_of(ring) = NULL;
     ring->open = open;
-    *at_of(ring) = at;
-    *end_of(ring) = end;
+    *ring_at_of(ring) = at;
+    *ring_end_of(ring) = end;
 }
 
 /* ---- Initialisation and end ---- */
@@ -41,8 +41,8 @@ int loam_ring_init_as(loam_ring *ring, loam_source *source, const loam_ring_opti
     if (source == NULL) source = loam_pages();
 #endif
     if (options == NULL) options = &defaults;
-    size_t bytes = options->block_bytes != 0 ? options->block_bytes : BLOCK_BYTES;
-    if (source == NULL || bytes < BLOCK_LEAST || bytes > PTRDIFF_MAX) return LM_EINVAL;
+    size_t bytes = options->block_bytes != 0 ? options->block_bytes : RING_BLOCK_BYTES;
+    if (source == NULL || bytes < RING_BLOCK_LEAST || bytes > PTRDIFF_MAX) return LM_EINVAL;
     bool checked = lm_is_checked(options->flags | more_flags);
     *ring = (loam_ring){.source = source, .block_bytes = bytes};
     if (checked) {
@@ -85,11 +85,11 @@ void loam_ring_deinit(loam_ring *ring) {
 
 /* ---- Blocks ---- */
 
-static lm_ring_block_t *block_new(loam_ring *ring, size_t need) {
+static lm_ring_block_t *ring_block_new(loam_ring *ring, size_t need) {
     size_t head = lm_align_up(sizeof(lm_ring_block_t), 16),
            least = lm_align_up(need + head + 16, 16);
     size_t bytes = ring->block_bytes, got = 0;
-    if (bytes < least) bytes = lm_align_up(least, UNIT);
+    if (bytes < least) bytes = lm_align_up(least, RING_UNIT);
     lm_ring_block_t *block = NULL;
     for (;;) {
         block = (lm_ring_block_t *)loam_source_get(ring->source, bytes, 16, &got);
@@ -107,7 +107,7 @@ static lm_ring_block_t *block_new(loam_ring *ring, size_t need) {
     block->next = ring->block != NULL ? ring->block->next : block;
     block->next->before = block;
     block->before->next = block;
-    hide(ring, lm_ring_first(block), (char *)block + got);
+    ring_hide(ring, lm_ring_first(block), (char *)block + got);
     return block;
 }
 
@@ -134,7 +134,7 @@ static lm_ring_block_t *best_free(const loam_ring *ring, size_t need) {
     return best->next->before = at->next = best;
 }
 
-static bool advance(loam_ring *ring, size_t need) {
+static bool ring_advance(loam_ring *ring, size_t need) {
     size_t most = OVERSIZE * (need > ring->block_bytes ? need : ring->block_bytes);
     bool contiguous = (ring->source->flags & LOAM_SOURCE_CONTIGUOUS) != 0;
     lm_ring_block_t *block = contiguous && ring->block != NULL ? best_free(ring, need) : NULL;
@@ -147,27 +147,27 @@ static bool advance(loam_ring *ring, size_t need) {
         put_block(ring, block);
         block = NULL;
     }
-    if (block == NULL) block = block_new(ring, need);
+    if (block == NULL) block = ring_block_new(ring, need);
     if (block == NULL) return false;
-    if (ring->block != NULL) ring->block->left = *at_of(ring);
+    if (ring->block != NULL) ring->block->left = *ring_at_of(ring);
     ring->block = block;
-    *at_of(ring) = lm_ring_first(block);
-    *end_of(ring) = lm_ring_end(block);
+    *ring_at_of(ring) = lm_ring_first(block);
+    *ring_end_of(ring) = lm_ring_end(block);
     return true;
 }
 
-static void *carve(loam_ring *ring, size_t bytes, size_t align) {
+static void *ring_carve(loam_ring *ring, size_t bytes, size_t align) {
     for (int twice = 0;; twice++) {
-        uintptr_t at = (uintptr_t)*at_of(ring), end = (uintptr_t)*end_of(ring);
+        uintptr_t at = (uintptr_t)*ring_at_of(ring), end = (uintptr_t)*ring_end_of(ring);
         uintptr_t p = lm_align_up(at, align);
         if (ring->block != NULL && p >= at && p <= end && bytes <= end - p) {
             if (LM_UNLIKELY(ring->mode == LM_RING_CHECKED))
                 ring->block->gone = lm_gone_take(&ring->entry, (char *)at, (char *)p,
                                                  (char *)(p + bytes), ring->block->gone);
-            *at_of(ring) = (char *)(p + bytes);
+            *ring_at_of(ring) = (char *)(p + bytes);
             return (void *)p;
         }
-        if (twice == 1 || !advance(ring, bytes + (align > 16 ? align - 16 : 0))) return NULL;
+        if (twice == 1 || !ring_advance(ring, bytes + (align > 16 ? align - 16 : 0))) return NULL;
     }
 }
 
@@ -175,7 +175,7 @@ static void *carve(loam_ring *ring, size_t bytes, size_t align) {
 
 loam_ring_frame *loam_ring_open_at(loam_ring *ring, const char *file, unsigned line) {
     if (lm_ring_over(ring, "open", file, line)) return NULL;
-    loam_ring_frame *frame = (loam_ring_frame *)carve(ring, sizeof(*frame), 16);
+    loam_ring_frame *frame = (loam_ring_frame *)ring_carve(ring, sizeof(*frame), 16);
     if (frame == NULL) return NULL;
     lm_tool_show_undefined(frame, sizeof(*frame));
     *frame = (loam_ring_frame){.older = ring->newest,
@@ -228,7 +228,7 @@ static void hide_frame(const loam_ring *ring, const loam_ring_frame *frame) {
     for (bool more = true; more; block = block->next) {
         const char *from, *to;
         more = lm_ring_part(ring, frame, block, &from, &to);
-        hide(ring, from, to);
+        ring_hide(ring, from, to);
     }
 }
 
@@ -241,9 +241,9 @@ static bool note_block(const loam_ring *ring, lm_ring_block_t *block) {
 
 /* Watches memory that frames have given back until it is used again, in a checked ring. `block` was
  * the current block, used up to `at`. */
-static void note_gone(loam_ring *ring, lm_ring_block_t *block, char *at) {
+static void ring_note_gone(loam_ring *ring, lm_ring_block_t *block, char *at) {
     block->left = at;
-    char *to = ring->block->left, *now = *at_of(ring);
+    char *to = ring->block->left, *now = *ring_at_of(ring);
     if (to > now) ring->block->gone = lm_gone_bury(&ring->entry, now, to, ring->block->gone);
     ring->block->left = NULL;
     /* Blocks that have just become free are the first or the last of the free ones. */
@@ -255,26 +255,26 @@ static void note_gone(loam_ring *ring, lm_ring_block_t *block, char *at) {
 }
 
 /* Gives back the memory of released frames at both ends. */
-static void collect(loam_ring *ring) {
+static void ring_collect(loam_ring *ring) {
     lm_ring_block_t *was = ring->block;
-    char *was_at = *at_of(ring);
+    char *was_at = *ring_at_of(ring);
     while (ring->newest != NULL && lm_ring_is(ring, ring->newest, LM_RING_RELEASED)) {
         loam_ring_frame *frame = ring->newest;
         ring->newest = frame->older;
         *(frame->older != NULL ? &frame->older->newer : &ring->oldest) = NULL;
         ring->block = frame->block;
-        *at_of(ring) = (char *)frame;
-        *end_of(ring) = lm_ring_end(frame->block);
-        hide(ring, (char *)frame, (char *)(frame + 1));
+        *ring_at_of(ring) = (char *)frame;
+        *ring_end_of(ring) = lm_ring_end(frame->block);
+        ring_hide(ring, (char *)frame, (char *)(frame + 1));
     }
     while (ring->oldest != NULL && lm_ring_is(ring, ring->oldest, LM_RING_RELEASED)) {
         loam_ring_frame *frame = ring->oldest;
         ring->oldest = frame->newer;
         ring->oldest->older = NULL; /* the newest frame is not released */
-        hide(ring, (char *)frame, (char *)(frame + 1));
+        ring_hide(ring, (char *)frame, (char *)(frame + 1));
     }
-    if (ring->newest == NULL) *at_of(ring) = lm_ring_first(ring->block);
-    if (ring->mode == LM_RING_CHECKED) note_gone(ring, was, was_at);
+    if (ring->newest == NULL) *ring_at_of(ring) = lm_ring_first(ring->block);
+    if (ring->mode == LM_RING_CHECKED) ring_note_gone(ring, was, was_at);
     set_open(ring);
 }
 
@@ -306,17 +306,17 @@ void loam_ring_release_at(loam_ring *ring, loam_ring_frame *frame, const char *f
     if (ring->mode == LM_RING_CHECKED) close_objects(ring, frame);
     hide_frame(ring, frame);
     frame->state = lm_ring_state(ring, frame, LM_RING_RELEASED);
-    collect(ring);
+    ring_collect(ring);
 }
 
 /* ---- Objects ---- */
 
-static size_t whole_of(const loam_ring *ring, size_t bytes) {
+static size_t ring_whole_of(const loam_ring *ring, size_t bytes) {
     return ring->redzone == 0 ? bytes : lm_align_up(bytes, 16) + ring->redzone;
 }
 
-static void *alloc_any(loam_ring *ring, size_t bytes, size_t align, const char *file,
-                       unsigned line) {
+static void *ring_alloc_any(loam_ring *ring, size_t bytes, size_t align, const char *file,
+                            unsigned line) {
     if (lm_ring_over(ring, "allocation", file, line)) return NULL;
     if (!lm_is_pow2(align) || align > PTRDIFF_MAX / 4 || bytes > PTRDIFF_MAX - 2 * align ||
         bytes > PTRDIFF_MAX - 16384)
@@ -329,24 +329,25 @@ static void *alloc_any(loam_ring *ring, size_t bytes, size_t align, const char *
         if (align < 16) align = 16;
         size_t raw_bytes = lm_guard_whole(bytes, align);
         if (raw_bytes == 0 || raw_bytes > PTRDIFF_MAX - 2 * align) return NULL;
-        void *raw = carve(ring, raw_bytes, align);
+        void *raw = ring_carve(ring, raw_bytes, align);
         if (raw == NULL) return NULL;
         return lm_guard_open(&ring->entry, raw, raw_bytes, bytes, align, file, line);
     }
-    void *p = carve(ring, whole_of(ring, bytes), ring->redzone != 0 && align < 16 ? 16 : align);
+    void *p =
+        ring_carve(ring, ring_whole_of(ring, bytes), ring->redzone != 0 && align < 16 ? 16 : align);
     if (p != NULL && ring->mode == LM_RING_WATCHED) lm_tool_show_undefined(p, bytes);
     return p;
 }
 
 loam_ring_made loam_ring_alloc_slow(loam_ring *ring, size_t bytes, size_t align, const char *file,
                                     unsigned line) {
-    void *object = alloc_any(ring, bytes, align, file, line);
+    void *object = ring_alloc_any(ring, bytes, align, file, line);
     return (loam_ring_made){object, ring->at};
 }
 
 /* Returns the tag of a live object of that size; NULL after a report. */
-static loam_tag *find(const loam_ring *ring, const void *p, size_t bytes, const char *doing,
-                      const char *file, unsigned line) {
+static loam_tag *ring_find(const loam_ring *ring, const void *p, size_t bytes, const char *doing,
+                           const char *file, unsigned line) {
     loam_tag *tag = lm_guard_find(&ring->entry, p, doing, file, line);
     if (tag == NULL || tag->bytes == bytes) return tag;
     lm_family_misuse(&ring->entry, file, line,
@@ -355,12 +356,12 @@ static loam_tag *find(const loam_ring *ring, const void *p, size_t bytes, const 
     return NULL;
 }
 
-static void close_one(loam_ring *ring, loam_tag *tag, const char *file, unsigned line) {
-    bool last = (char *)tag->raw + tag->raw_bytes == *at_of(ring);
+static void ring_close_one(loam_ring *ring, loam_tag *tag, const char *file, unsigned line) {
+    bool last = (char *)tag->raw + tag->raw_bytes == *ring_at_of(ring);
     char *raw = (char *)lm_guard_close(&ring->entry, tag, file, line);
     if (last) {
-        ring->block->gone = lm_gone_bury(&ring->entry, raw, *at_of(ring), ring->block->gone);
-        *at_of(ring) = raw;
+        ring->block->gone = lm_gone_bury(&ring->entry, raw, *ring_at_of(ring), ring->block->gone);
+        *ring_at_of(ring) = raw;
         return;
     }
     tag->next = ring->dead; /* its bytes are checked until it is gone for good */
@@ -370,26 +371,26 @@ static void close_one(loam_ring *ring, loam_tag *tag, const char *file, unsigned
 void loam_ring_free_at(loam_ring *ring, void *p, size_t bytes, const char *file, unsigned line) {
     if (p == NULL || lm_ring_over(ring, "free", file, line)) return;
     if (ring->mode == LM_RING_CHECKED) {
-        loam_tag *tag = find(ring, p, bytes, "free", file, line);
-        if (tag != NULL) close_one(ring, tag, file, line);
+        loam_tag *tag = ring_find(ring, p, bytes, "free", file, line);
+        if (tag != NULL) ring_close_one(ring, tag, file, line);
         return;
     }
     if (ring->mode == LM_RING_WATCHED) lm_tool_hide(p, bytes);
-    if ((char *)p + whole_of(ring, bytes) == *at_of(ring) && ring->newest != NULL &&
+    if ((char *)p + ring_whole_of(ring, bytes) == *ring_at_of(ring) && ring->newest != NULL &&
         belongs(ring, ring->newest, p))
-        *at_of(ring) = (char *)p;
+        *ring_at_of(ring) = (char *)p;
 }
 
-static void *move(loam_ring *ring, void *p, size_t old_bytes, size_t bytes, const char *file,
-                  unsigned line) {
-    void *there = alloc_any(ring, bytes, LOAM_RING_ALIGN, file, line);
+static void *ring_move(loam_ring *ring, void *p, size_t old_bytes, size_t bytes, const char *file,
+                       unsigned line) {
+    void *there = ring_alloc_any(ring, bytes, LOAM_RING_ALIGN, file, line);
     size_t kept = old_bytes < bytes ? old_bytes : bytes;
     return there != NULL && kept != 0 ? memcpy(there, p, kept) : there;
 }
 
-static void *realloc_checked(loam_ring *ring, void *p, size_t old_bytes, size_t bytes,
-                             const char *file, unsigned line) {
-    loam_tag *tag = find(ring, p, old_bytes, "realloc", file, line);
+static void *ring_realloc_checked(loam_ring *ring, void *p, size_t old_bytes, size_t bytes,
+                                  const char *file, unsigned line) {
+    loam_tag *tag = ring_find(ring, p, old_bytes, "realloc", file, line);
     if (tag == NULL) return NULL;
     if (ring->newest == NULL || !belongs(ring, ring->newest, tag->raw)) {
         lm_family_misuse(&ring->entry, file, line,
@@ -403,24 +404,24 @@ static void *realloc_checked(loam_ring *ring, void *p, size_t old_bytes, size_t 
         lm_guard_resize(&ring->entry, tag, tag->raw_bytes, bytes);
         return p;
     }
-    void *there = move(ring, p, old_bytes, bytes, file, line);
-    if (there != NULL) close_one(ring, tag, file, line);
+    void *there = ring_move(ring, p, old_bytes, bytes, file, line);
+    if (there != NULL) ring_close_one(ring, tag, file, line);
     return there;
 }
 
 void *loam_ring_realloc_at(loam_ring *ring, void *p, size_t old_bytes, size_t bytes,
                            const char *file, unsigned line) {
-    if (p == NULL) return alloc_any(ring, bytes, LOAM_RING_ALIGN, file, line);
+    if (p == NULL) return ring_alloc_any(ring, bytes, LOAM_RING_ALIGN, file, line);
     if (lm_ring_over(ring, "realloc", file, line)) return NULL;
     if (bytes > PTRDIFF_MAX - 16384) return NULL;
     if (ring->mode == LM_RING_CHECKED)
-        return realloc_checked(ring, p, old_bytes, bytes, file, line);
+        return ring_realloc_checked(ring, p, old_bytes, bytes, file, line);
     char *at = (char *)p;
-    bool last = ring->newest != NULL && at + whole_of(ring, old_bytes) == *at_of(ring) &&
+    bool last = ring->newest != NULL && at + ring_whole_of(ring, old_bytes) == *ring_at_of(ring) &&
                 belongs(ring, ring->newest, p);
-    bool fits = last && whole_of(ring, bytes) <= (size_t)(*end_of(ring) - at);
+    bool fits = last && ring_whole_of(ring, bytes) <= (size_t)(*ring_end_of(ring) - at);
     if (fits || bytes <= old_bytes) {
-        if (fits) *at_of(ring) = at + whole_of(ring, bytes);
+        if (fits) *ring_at_of(ring) = at + ring_whole_of(ring, bytes);
         if (ring->mode == LM_RING_WATCHED) {
             if (bytes > old_bytes)
                 lm_tool_show_undefined(at + old_bytes, bytes - old_bytes);
@@ -429,7 +430,7 @@ void *loam_ring_realloc_at(loam_ring *ring, void *p, size_t old_bytes, size_t by
         }
         return p;
     }
-    void *there = move(ring, p, old_bytes, bytes, file, line);
+    void *there = ring_move(ring, p, old_bytes, bytes, file, line);
     if (there != NULL && ring->mode == LM_RING_WATCHED) lm_tool_hide(p, old_bytes);
     return there;
 }
@@ -449,7 +450,7 @@ size_t loam_ring_trim(loam_ring *ring) {
     size_t held = ring->held_bytes;
     while (ring->block != NULL && next_is_free(ring)) put_block(ring, ring->block->next);
     if (ring->newest == NULL && ring->block != NULL) {
-        *at_of(ring) = *end_of(ring) = NULL;
+        *ring_at_of(ring) = *ring_end_of(ring) = NULL;
         put_block(ring, ring->block);
     }
     return held - ring->held_bytes;

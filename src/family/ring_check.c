@@ -45,27 +45,27 @@ void loam_ring_usage(const loam_ring *ring, loam_usage *usage) {
     };
 }
 
-static bool broken(const loam_ring *ring, const char *what, const void *where) {
+static bool ring_check_broken(const loam_ring *ring, const char *what, const void *where) {
     lm_family_misuse(&ring->entry, NULL, 0, "%s, at %p", what, where);
     return false;
 }
 
-static bool check_frames(const loam_ring *ring) {
+static bool ring_check_check_frames(const loam_ring *ring) {
     const loam_ring_frame *older = NULL;
     for (const loam_ring_frame *frame = ring->oldest; frame != NULL; frame = frame->newer) {
         if (frame->older != older ||
             (!lm_ring_is(ring, frame, LM_RING_ALIVE) && !lm_ring_is(ring, frame, LM_RING_RELEASED)))
-            return broken(ring, "the list of frames", frame);
+            return ring_check_broken(ring, "the list of frames", frame);
         const char *record = (const char *)frame, *from, *to;
         (void)lm_ring_part(ring, frame, frame->block, &from, &to);
         if (record < lm_ring_first(frame->block) || from > to || to > lm_ring_end(frame->block))
-            return broken(ring, "a frame is not in its block", frame);
+            return ring_check_broken(ring, "a frame is not in its block", frame);
         older = frame;
     }
-    if (ring->newest != older) return broken(ring, "the list of frames", ring->newest);
+    if (ring->newest != older) return ring_check_broken(ring, "the list of frames", ring->newest);
     if (older != NULL && (lm_ring_is(ring, older, LM_RING_RELEASED) ||
                           lm_ring_is(ring, ring->oldest, LM_RING_RELEASED)))
-        return broken(ring, "a released frame holds memory", older);
+        return ring_check_broken(ring, "a released frame holds memory", older);
     return true;
 }
 
@@ -93,25 +93,27 @@ bool loam_ring_check(const loam_ring *ring) {
     size_t held = 0;
     const lm_ring_block_t *block = ring->block;
     if (block != NULL) do {
-            if (block->next->before != block) return broken(ring, "the ring of blocks", block);
+            if (block->next->before != block)
+                return ring_check_broken(ring, "the ring of blocks", block);
             held += block->bytes;
             block = block->next;
         } while (block != ring->block);
-    if (held != ring->held_bytes) return broken(ring, "blocks are lost", ring->block);
+    if (held != ring->held_bytes) return ring_check_broken(ring, "blocks are lost", ring->block);
     const char *at = lm_ring_now(ring), *end = ring->open ? ring->end : ring->hidden_end;
     if (end != (ring->block != NULL ? lm_ring_end(ring->block) : NULL) || at > end)
-        return broken(ring, "the end is not the current block's", end);
+        return ring_check_broken(ring, "the end is not the current block's", end);
     if (!ring->open && (ring->at != NULL || ring->end != NULL))
-        return broken(ring, "inline paths are open", ring);
-    return check_frames(ring) && (ring->mode != LM_RING_CHECKED || lm_ring_check_objects(ring));
+        return ring_check_broken(ring, "inline paths are open", ring);
+    return ring_check_check_frames(ring) &&
+           (ring->mode != LM_RING_CHECKED || lm_ring_check_objects(ring));
 }
 
 static const loam_ring *ring_of(const loam_entry *entry) {
     return LM_CONTAINER(entry, loam_ring, entry);
 }
-static void usage_of(const loam_entry *entry, loam_usage *usage) {
+static void ring_check_usage_of(const loam_entry *entry, loam_usage *usage) {
     loam_ring_usage(ring_of(entry), usage);
 }
-static bool check_of(const loam_entry *entry) { return loam_ring_check(ring_of(entry)); }
+static bool ring_check_check_of(const loam_entry *entry) { return loam_ring_check(ring_of(entry)); }
 
-const loam_kind lm_ring_kind = {"ring", usage_of, check_of, NULL};
+const loam_kind lm_ring_kind = {"ring", ring_check_usage_of, ring_check_check_of, NULL};

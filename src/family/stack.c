@@ -17,8 +17,8 @@ LM_STATIC_ASSERT(offsetof(loam_stack, hidden) <= 64,
 LM_STATIC_ASSERT(sizeof(loam_stack_record) <= 16 && 16 % sizeof(loam_stack_record) == 0,
                  "the end is a multiple of a record's alignment");
 
-enum { BLOCK_LEAST = 256 };
-#define BLOCK_BYTES (64 * LM_KIB)
+enum { STACK_BLOCK_LEAST = 256 };
+#define STACK_BLOCK_BYTES (64 * LM_KIB)
 
 /* ---- Initialisation and end ---- */
 
@@ -27,8 +27,8 @@ int loam_stack_init_as(loam_stack *stack, loam_source *source, const loam_stack_
     static const loam_stack_options defaults;
     if (source == NULL) source = lm_default_source();
     if (options == NULL) options = &defaults;
-    size_t bytes = options->block_bytes != 0 ? options->block_bytes : BLOCK_BYTES;
-    if (source == NULL || bytes < BLOCK_LEAST || bytes > PTRDIFF_MAX) return LM_EINVAL;
+    size_t bytes = options->block_bytes != 0 ? options->block_bytes : STACK_BLOCK_BYTES;
+    if (source == NULL || bytes < STACK_BLOCK_LEAST || bytes > PTRDIFF_MAX) return LM_EINVAL;
     bool checked = lm_is_checked(options->flags | more_flags);
     *stack =
         (loam_stack){.source = source, .block_bytes = bytes, .keep_bytes = options->keep_bytes};
@@ -90,7 +90,7 @@ void loam_stack_deinit(loam_stack *stack) {
 }
 
 /* Returns whether the stack has no live frame or object. */
-static bool is_empty(const loam_stack *stack) {
+static bool stack_is_empty(const loam_stack *stack) {
     return lm_stack_newest(stack) == NULL &&
            (stack->block == NULL ||
             lm_stack_room_of(stack)->at == lm_stack_first(stack, stack->first));
@@ -99,7 +99,7 @@ static bool is_empty(const loam_stack *stack) {
 void lm_stack_open(loam_stack *stack) {
     /* If free memory is to be given back, an outermost frame must begin and end out of line. */
     bool open = stack->mode == LM_STACK_PLAIN && !stack->sealed &&
-                !(is_empty(stack) && lm_stack_has_spare(stack));
+                !(stack_is_empty(stack) && lm_stack_has_spare(stack));
     if (open == (stack->open != 0)) return;
     loam_stack_room *from = lm_stack_room(stack), *to = open ? &stack->room : &stack->hidden;
     char *at = from->at, *end = from->end;
@@ -143,7 +143,7 @@ static bool is_own(const loam_stack *stack, const void *p) {
 
 /* Ends objects newer than `at`. They come first in both lists, except for objects older than a mark
  * that were freed since. */
-static void close_newer(loam_stack *stack, const char *at, const char *doing, bool frame) {
+static void stack_close_newer(loam_stack *stack, const char *at, const char *doing, bool frame) {
     const lm_block_head_t *block = lm_stack_block_of(stack, at), *in = stack->block;
     loam_tag *tag, *next;
     for (tag = stack->entry.live; tag != NULL; tag = next) {
@@ -171,7 +171,7 @@ static void close_newer(loam_stack *stack, const char *at, const char *doing, bo
 
 /* Cuts `bytes` bytes at a multiple of align, without guards or redzone. Returns NULL iff there is
  * no memory. */
-static void *carve(loam_stack *stack, size_t bytes, size_t align) {
+static void *stack_carve(loam_stack *stack, size_t bytes, size_t align) {
     for (int twice = 0;; twice++) {
         loam_stack_room *room = lm_stack_room(stack);
         uintptr_t p = loam_stack_round((uintptr_t)room->at, align), end = (uintptr_t)room->end;
@@ -198,7 +198,7 @@ loam_stack_pushed loam_stack_push_slow(loam_stack *stack, const char *file, unsi
     if (!lm_stack_over(stack, "push", file, line) && begun(stack)) {
         checked = stack->mode == LM_STACK_CHECKED;
         older = lm_stack_newest(stack);
-        record = (loam_stack_record *)carve(
+        record = (loam_stack_record *)stack_carve(
             stack, checked ? sizeof(lm_checked_record_t) : sizeof(*record), sizeof(*record));
     }
     if (record == NULL) pushed.frame.older = older; /* for unwind */
@@ -253,12 +253,12 @@ loam_stack_popped loam_stack_pop_slow(loam_stack *stack, loam_stack_record *reco
     loam_stack_record *older = lm_record_older(record);
     bool sealed = lm_record_is(record, LM_RECORD_SEALED);
     if (lm_record_is(record, LM_RECORD_MOVED)) at = record->moved;
-    if (stack->mode == LM_STACK_CHECKED) close_newer(stack, (char *)record, "pop", true);
+    if (stack->mode == LM_STACK_CHECKED) stack_close_newer(stack, (char *)record, "pop", true);
     if (older == NULL) lm_stack_note_end(stack);
     lm_stack_go_back(stack, at);
     set_newest(stack, older);
     stack->sealed = sealed;
-    if (is_empty(stack)) lm_stack_end_round(stack);
+    if (stack_is_empty(stack)) lm_stack_end_round(stack);
     lm_stack_open(stack);
     return (loam_stack_popped){stack->room.at, stack->newest};
 }
@@ -307,7 +307,7 @@ static void forget_moves(const loam_stack *stack) {
 loam_stack_mark loam_stack_mark_here(loam_stack *stack) {
     if (lm_stack_over(stack, "mark", NULL, 0)) return (loam_stack_mark){NULL, NULL};
     /* Nothing is older than an empty base, and the first block may be another one at the rewind. */
-    char *at = is_empty(stack) ? NULL : lm_stack_room(stack)->at;
+    char *at = stack_is_empty(stack) ? NULL : lm_stack_room(stack)->at;
     LM_METER(mark_at(&stack->entry, at));
     return (loam_stack_mark){lm_stack_newest(stack), at};
 }
@@ -332,7 +332,7 @@ void loam_stack_rewind_at(loam_stack *stack, const loam_stack_mark *mark, const 
         return;
     }
     LM_METER(rewind_to(&stack->entry, mark->at));
-    if (stack->mode == LM_STACK_CHECKED) close_newer(stack, at, "rewind", false);
+    if (stack->mode == LM_STACK_CHECKED) stack_close_newer(stack, at, "rewind", false);
     lm_stack_go_back(stack, at);
     forget_moves(stack);
     lm_stack_open(stack);
@@ -340,11 +340,11 @@ void loam_stack_rewind_at(loam_stack *stack, const loam_stack_mark *mark, const 
 
 /* ---- Objects ---- */
 
-static size_t whole_of(const loam_stack *stack, size_t bytes) {
+static size_t stack_whole_of(const loam_stack *stack, size_t bytes) {
     return stack->redzone == 0 ? bytes : lm_align_up(bytes, 16) + stack->redzone;
 }
 
-static bool possible(size_t bytes, size_t align) {
+static bool stack_possible(size_t bytes, size_t align) {
     return lm_is_pow2(align) && align <= PTRDIFF_MAX / 4 && bytes <= PTRDIFF_MAX - 2 * align &&
            bytes <= PTRDIFF_MAX - 16384;
 }
@@ -356,19 +356,22 @@ static bool may_allocate(const loam_stack *stack, const char *doing, const char 
     return false;
 }
 
-static void *alloc_any(loam_stack *stack, size_t bytes, size_t align, const char *file,
-                       unsigned line) {
+static void *stack_alloc_any(loam_stack *stack, size_t bytes, size_t align, const char *file,
+                             unsigned line) {
     if (lm_stack_over(stack, "allocation", file, line)) return NULL;
-    if (!possible(bytes, align) || !begun(stack)) return NULL;
+    if (!stack_possible(bytes, align) || !begun(stack)) return NULL;
     if (!may_allocate(stack, "allocation", file, line)) return NULL;
     void *p;
     if (stack->mode == LM_STACK_CHECKED) {
         if (align < 16) align = 16;
         size_t raw_bytes = lm_guard_whole(bytes, align);
-        p = raw_bytes != 0 && possible(raw_bytes, align) ? carve(stack, raw_bytes, align) : NULL;
+        p = raw_bytes != 0 && stack_possible(raw_bytes, align)
+                ? stack_carve(stack, raw_bytes, align)
+                : NULL;
         if (p != NULL) p = lm_guard_open(&stack->entry, p, raw_bytes, bytes, align, file, line);
     } else {
-        p = carve(stack, whole_of(stack, bytes), stack->redzone != 0 && align < 16 ? 16 : align);
+        p = stack_carve(stack, stack_whole_of(stack, bytes),
+                        stack->redzone != 0 && align < 16 ? 16 : align);
         if (p != NULL && stack->mode == LM_STACK_WATCHED) lm_tool_show_undefined(p, bytes);
     }
     lm_stack_open(stack);
@@ -377,13 +380,13 @@ static void *alloc_any(loam_stack *stack, size_t bytes, size_t align, const char
 
 loam_stack_made loam_stack_alloc_slow(loam_stack *stack, size_t bytes, size_t align,
                                       const char *file, unsigned line) {
-    void *object = alloc_any(stack, bytes, align, file, line);
+    void *object = stack_alloc_any(stack, bytes, align, file, line);
     return (loam_stack_made){object, stack->room.at};
 }
 
 /* Returns the tag of a live object of that size in the newest frame; NULL after a report. */
-static loam_tag *find(const loam_stack *stack, const void *p, size_t bytes, const char *doing,
-                      const char *file, unsigned line) {
+static loam_tag *stack_find(const loam_stack *stack, const void *p, size_t bytes, const char *doing,
+                            const char *file, unsigned line) {
     loam_tag *tag = lm_guard_find(&stack->entry, p, doing, file, line);
     if (tag == NULL) return NULL;
     const char *made = tag->file != NULL ? tag->file : "?";
@@ -402,7 +405,7 @@ static loam_tag *find(const loam_stack *stack, const void *p, size_t bytes, cons
     return tag;
 }
 
-static void close_one(loam_stack *stack, loam_tag *tag, const char *file, unsigned line) {
+static void stack_close_one(loam_stack *stack, loam_tag *tag, const char *file, unsigned line) {
     loam_stack_room *room = lm_stack_room(stack);
     bool last = (char *)tag->raw + tag->raw_bytes == room->at;
     char *raw = (char *)lm_guard_close(&stack->entry, tag, file, line);
@@ -421,26 +424,26 @@ char *loam_stack_free_slow(loam_stack *stack, void *p, size_t bytes, const char 
     loam_stack_room *room = lm_stack_room(stack);
     if (p == NULL) return stack->room.at;
     if (stack->mode == LM_STACK_CHECKED) {
-        loam_tag *tag = find(stack, p, bytes, "free", file, line);
-        if (tag != NULL) close_one(stack, tag, file, line);
+        loam_tag *tag = stack_find(stack, p, bytes, "free", file, line);
+        if (tag != NULL) stack_close_one(stack, tag, file, line);
     } else if (stack->block != NULL) {
         if (stack->mode == LM_STACK_WATCHED) lm_tool_hide(p, bytes);
-        if ((char *)p + whole_of(stack, bytes) == room->at && is_own(stack, p))
+        if ((char *)p + stack_whole_of(stack, bytes) == room->at && is_own(stack, p))
             room->at = (char *)p;
     }
     return stack->room.at;
 }
 
-static void *move(loam_stack *stack, void *p, size_t old_bytes, size_t bytes, size_t align,
-                  const char *file, unsigned line) {
-    void *there = alloc_any(stack, bytes, align, file, line);
+static void *stack_move(loam_stack *stack, void *p, size_t old_bytes, size_t bytes, size_t align,
+                        const char *file, unsigned line) {
+    void *there = stack_alloc_any(stack, bytes, align, file, line);
     size_t kept = old_bytes < bytes ? old_bytes : bytes;
     return there != NULL && kept != 0 ? memcpy(there, p, kept) : there;
 }
 
-static void *realloc_checked(loam_stack *stack, void *p, size_t old_bytes, size_t bytes,
-                             size_t align, const char *file, unsigned line) {
-    loam_tag *tag = find(stack, p, old_bytes, "realloc", file, line);
+static void *stack_realloc_checked(loam_stack *stack, void *p, size_t old_bytes, size_t bytes,
+                                   size_t align, const char *file, unsigned line) {
+    loam_tag *tag = stack_find(stack, p, old_bytes, "realloc", file, line);
     if (tag == NULL) return NULL;
     loam_stack_room *room = lm_stack_room(stack);
     char *raw = (char *)tag->raw;
@@ -465,24 +468,24 @@ static void *realloc_checked(loam_stack *stack, void *p, size_t old_bytes, size_
         }
         return p;
     }
-    void *there = move(stack, p, old_bytes, bytes, align, file, line);
-    if (there != NULL) close_one(stack, tag, file, line);
+    void *there = stack_move(stack, p, old_bytes, bytes, align, file, line);
+    if (there != NULL) stack_close_one(stack, tag, file, line);
     return there;
 }
 
 static void *realloc_any(loam_stack *stack, void *p, size_t old_bytes, size_t bytes, size_t align,
                          const char *file, unsigned line) {
-    if (p == NULL) return alloc_any(stack, bytes, align, file, line);
+    if (p == NULL) return stack_alloc_any(stack, bytes, align, file, line);
     if (lm_stack_over(stack, "realloc", file, line)) return NULL;
-    if (!possible(bytes, align)) return NULL;
+    if (!stack_possible(bytes, align)) return NULL;
     if (!may_allocate(stack, "realloc", file, line)) return NULL;
     if (stack->mode == LM_STACK_CHECKED)
-        return realloc_checked(stack, p, old_bytes, bytes, align, file, line);
+        return stack_realloc_checked(stack, p, old_bytes, bytes, align, file, line);
     if (stack->block == NULL) return NULL;
     loam_stack_room *room = lm_stack_room(stack);
     char *at = (char *)p;
-    bool last = at + whole_of(stack, old_bytes) == room->at && is_own(stack, p);
-    size_t whole = whole_of(stack, bytes);
+    bool last = at + stack_whole_of(stack, old_bytes) == room->at && is_own(stack, p);
+    size_t whole = stack_whole_of(stack, bytes);
     bool fits = last && (whole <= (size_t)(room->end - at) || lm_stack_extend(stack, at + whole));
     if (((uintptr_t)p & (align - 1)) == 0 && (fits || bytes <= old_bytes)) {
         if (fits) room->at = at + whole;
@@ -493,7 +496,7 @@ static void *realloc_any(loam_stack *stack, void *p, size_t old_bytes, size_t by
         }
         return p;
     }
-    void *there = move(stack, p, old_bytes, bytes, align, file, line);
+    void *there = stack_move(stack, p, old_bytes, bytes, align, file, line);
     if (there != NULL && stack->mode == LM_STACK_WATCHED) lm_tool_hide(p, old_bytes);
     return there;
 }
@@ -543,7 +546,7 @@ void loam_stack_reset(loam_stack *stack) {
 size_t loam_stack_trim(loam_stack *stack) {
     if (lm_stack_over(stack, "trim", NULL, 0) || stack->source == NULL) return 0;
     size_t held = stack->held_bytes;
-    if (stack->block != NULL && is_empty(stack)) lm_stack_leave(stack);
+    if (stack->block != NULL && stack_is_empty(stack)) lm_stack_leave(stack);
     lm_stack_drop_free(stack, 0);
     lm_stack_shrink(stack, 0);
     lm_stack_open(stack);

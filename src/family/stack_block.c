@@ -14,7 +14,7 @@
  */
 #include "family/stack.h"
 
-enum { MEANS = 64, WINDOW = 65535, FIRST_COUNT = 64, UNIT = 4096 };
+enum { MEANS = 64, STACK_BLOCK_WINDOW = 65535, FIRST_COUNT = 64, STACK_BLOCK_UNIT = 4096 };
 
 /* ---- The mean ---- */
 
@@ -26,7 +26,7 @@ void lm_stack_sample(loam_stack *stack, size_t block_bytes, size_t bytes) {
     }
     size_t many = block_bytes / bytes;
     if (many == 0) many = 1;
-    if (stack->count >= WINDOW || stack->sum > SIZE_MAX / 2 - many * bytes) {
+    if (stack->count >= STACK_BLOCK_WINDOW || stack->sum > SIZE_MAX / 2 - many * bytes) {
         stack->sum /= 4;
         stack->count /= 4;
     }
@@ -41,7 +41,7 @@ size_t lm_stack_mean(const loam_stack *stack) {
 
 /* ---- The source ---- */
 
-static void *get(loam_stack *stack, size_t bytes, size_t *got) {
+static void *stack_block_get(loam_stack *stack, size_t bytes, size_t *got) {
     void *p = loam_source_get(stack->source, bytes, 16, got);
     if (p == NULL) return NULL;
     LM_METER(got(&stack->entry, *got));
@@ -51,7 +51,7 @@ static void *get(loam_stack *stack, size_t bytes, size_t *got) {
     return p;
 }
 
-static void put(loam_stack *stack, void *p, size_t got) {
+static void stack_block_put(loam_stack *stack, void *p, size_t got) {
     stack->held_bytes -= got;
     LM_METER(put(&stack->entry, got));
     loam_source_put(stack->source, p, got);
@@ -66,10 +66,10 @@ void lm_stack_put_block(loam_stack *stack, lm_block_head_t *block) {
         lm_stack_pieces_t pieces = *lm_stack_pieces(block);
         for (size_t i = pieces.count; i-- > 1;) {
             bytes -= pieces.got[i];
-            put(stack, (char *)block + bytes, pieces.got[i]);
+            stack_block_put(stack, (char *)block + bytes, pieces.got[i]);
         }
     }
-    put(stack, block, bytes);
+    stack_block_put(stack, block, bytes);
 }
 
 /* ---- Choosing a block ---- */
@@ -90,14 +90,16 @@ static bool is_oversize(const loam_stack *stack, lm_block_head_t *block) {
 
 /* Makes a block after `after` with `need` bytes for objects. If the source has not enough memory,
  * half of the size is tried, and so on. */
-static lm_block_head_t *block_new(loam_stack *stack, lm_block_head_t *after, size_t need) {
+static lm_block_head_t *stack_block_block_new(loam_stack *stack, lm_block_head_t *after,
+                                              size_t need) {
     size_t got = 0, least = lm_align_up(need + lm_stack_head(stack), 16);
     size_t bytes = after != NULL ? usual_bytes(stack) : stack->block_bytes;
     if (bytes < least) bytes = least;
-    if (bytes > stack->block_bytes && bytes <= PTRDIFF_MAX - UNIT) bytes = lm_align_up(bytes, UNIT);
+    if (bytes > stack->block_bytes && bytes <= PTRDIFF_MAX - STACK_BLOCK_UNIT)
+        bytes = lm_align_up(bytes, STACK_BLOCK_UNIT);
     lm_block_head_t *block = NULL;
     for (;;) {
-        block = (lm_block_head_t *)get(stack, bytes, &got);
+        block = (lm_block_head_t *)stack_block_get(stack, bytes, &got);
         if (block != NULL || bytes <= least) break;
         bytes = bytes / 2 > least ? lm_align_up(bytes / 2, 16) : least;
     }
@@ -124,7 +126,7 @@ static lm_block_head_t *block_next(loam_stack *stack, lm_block_head_t *after, si
     size_t destroyed = 0;
     lm_block_head_t *block = after != NULL ? after->newer : stack->first;
     if (after == NULL && block != NULL && need < stack->block_bytes && is_oversize(stack, block))
-        return block_new(stack, NULL, need + 16);
+        return stack_block_block_new(stack, NULL, need + 16);
     while (block != NULL) {
         lm_block_head_t *newer = block->newer;
         size_t room = (size_t)(lm_stack_end(block) - lm_stack_first(stack, block));
@@ -136,11 +138,11 @@ static lm_block_head_t *block_next(loam_stack *stack, lm_block_head_t *after, si
         lm_stack_put_block(stack, block);
         block = newer;
     }
-    return block_new(stack, after, need + 16);
+    return stack_block_block_new(stack, after, need + 16);
 }
 
 /* Extends the current block, which is the last one, by `more` bytes at its end. */
-static bool grow(loam_stack *stack, size_t more) {
+static bool stack_block_grow(loam_stack *stack, size_t more) {
     lm_block_head_t *block = stack->block;
     lm_stack_pieces_t *pieces = lm_stack_pieces(block);
     if (pieces->count == LM_STACK_PIECES) return false;
@@ -148,12 +150,12 @@ static bool grow(loam_stack *stack, size_t more) {
     if (bytes < least) bytes = least;
     char *wanted = (char *)block + block->bytes, *p;
     for (;;) {
-        p = (char *)get(stack, bytes, &got);
+        p = (char *)stack_block_get(stack, bytes, &got);
         if (p != NULL || bytes <= least) break;
         bytes = bytes / 2 > least ? lm_align_up(bytes / 2, 16) : least;
     }
     if (p != wanted) {
-        if (p != NULL) put(stack, p, got);
+        if (p != NULL) stack_block_put(stack, p, got);
         return false;
     }
     pieces->got[pieces->count++] = got;
@@ -177,7 +179,7 @@ bool lm_stack_extend(loam_stack *stack, char *to) {
     lm_block_head_t *block = stack->block;
     loam_stack_room *room = lm_stack_room(stack);
     if (block == NULL || block->newer != NULL || !lm_stack_contiguous(stack)) return false;
-    if (to <= room->end || !grow(stack, (size_t)(to - room->end))) return false;
+    if (to <= room->end || !stack_block_grow(stack, (size_t)(to - room->end))) return false;
     room->end = lm_stack_end(block);
     note_round(stack);
     return true;
@@ -223,7 +225,7 @@ bool lm_stack_advance(loam_stack *stack, size_t bytes, size_t align) {
 
 /* ---- Going back ---- */
 
-static void hide(const loam_stack *stack, const char *from, const char *to) {
+static void stack_block_hide(const loam_stack *stack, const char *from, const char *to) {
     if (stack->mode != LM_STACK_PLAIN && to > from) lm_tool_hide(from, (size_t)(to - from));
 }
 
@@ -246,7 +248,8 @@ static void set_end(loam_stack *stack) {
 }
 
 /* Records that the objects in [from, to) have ended, in a checked stack. */
-static void note_gone(const loam_stack *stack, lm_block_head_t *block, char *from, const char *to) {
+static void stack_block_note_gone(const loam_stack *stack, lm_block_head_t *block, char *from,
+                                  const char *to) {
     if (LM_UNLIKELY(stack->mode == LM_STACK_CHECKED))
         block->gone = lm_gone_bury(&stack->entry, from, (char *)(uintptr_t)to, block->gone);
 }
@@ -263,14 +266,14 @@ void lm_stack_go_back(loam_stack *stack, char *at) {
     loam_stack_room *room = lm_stack_room(stack);
     const char *to = room->at;
     while (!lm_stack_inside(block, at)) {
-        hide(stack, lm_stack_first(stack, block), to);
-        note_gone(stack, block, lm_stack_first(stack, block), to);
+        stack_block_hide(stack, lm_stack_first(stack, block), to);
+        stack_block_note_gone(stack, block, lm_stack_first(stack, block), to);
         stack->used_bytes -= block->bytes;
         block = block->older;
         to = block->left;
     }
-    hide(stack, at, to);
-    note_gone(stack, block, at, to);
+    stack_block_hide(stack, at, to);
+    stack_block_note_gone(stack, block, at, to);
     stack->block = block;
     room->at = at;
     set_end(stack);
@@ -305,7 +308,7 @@ void lm_stack_shrink(loam_stack *stack, size_t most) {
         block->bytes -= got;
         stack->used_bytes -= got;
         lm_tool_show_undefined((char *)block + block->bytes, got);
-        put(stack, (char *)block + block->bytes, got);
+        stack_block_put(stack, (char *)block + block->bytes, got);
         room->end = lm_stack_end(block);
     }
 }

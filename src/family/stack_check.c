@@ -2,14 +2,14 @@
 #include "family/stack.h"
 
 /* Returns the end of a block's objects. */
-static const char *at_of(const loam_stack *stack, const lm_block_head_t *block) {
+static const char *stack_check_at_of(const loam_stack *stack, const lm_block_head_t *block) {
     return block == stack->block ? lm_stack_room_of(stack)->at : block->left;
 }
 
 bool loam_stack_contains(const loam_stack *stack, const void *p) {
     for (const lm_block_head_t *block = stack->block; block != NULL; block = block->older) {
         if ((const char *)p >= lm_stack_first(stack, block) &&
-            (const char *)p < at_of(stack, block))
+            (const char *)p < stack_check_at_of(stack, block))
             return true;
     }
     return false;
@@ -23,7 +23,7 @@ void loam_stack_usage(const loam_stack *stack, loam_usage *usage) {
     }
     for (const lm_block_head_t *block = stack->first; block != NULL; block = block->newer) chunks++;
     for (const lm_block_head_t *block = stack->block; block != NULL; block = block->older)
-        used += (size_t)(at_of(stack, block) - lm_stack_first(stack, block));
+        used += (size_t)(stack_check_at_of(stack, block) - lm_stack_first(stack, block));
     for (const loam_tag *tag = stack->entry.live; tag != NULL; tag = tag->next) objects++;
     *usage = (loam_usage){
         .kind = lm_stack_kind.name,
@@ -39,7 +39,7 @@ void loam_stack_usage(const loam_stack *stack, loam_usage *usage) {
 
 /* ---- Invariants ---- */
 
-static bool broken(const loam_stack *stack, const char *what, const void *where) {
+static bool stack_check_broken(const loam_stack *stack, const char *what, const void *where) {
     lm_family_misuse(&stack->entry, NULL, 0, "%s, at %p", what, where);
     return false;
 }
@@ -56,45 +56,47 @@ static bool check_blocks(const loam_stack *stack) {
     bool in_use = stack->block != NULL;
     size_t held = 0, used = 0;
     for (const lm_block_head_t *block = stack->first; block != NULL; block = block->newer) {
-        if (block->older != older) return broken(stack, "the list of blocks", block);
+        if (block->older != older) return stack_check_broken(stack, "the list of blocks", block);
         held += block->bytes;
         if (in_use) {
-            const char *at = at_of(stack, block);
+            const char *at = stack_check_at_of(stack, block);
             used += block->bytes;
             if (at < lm_stack_first(stack, block) || at > lm_stack_end(block))
-                return broken(stack, "a block's position is outside of it", block);
+                return stack_check_broken(stack, "a block's position is outside of it", block);
         }
         if (block == stack->block) in_use = false;
         if (lm_stack_contiguous(stack)) {
             lm_stack_pieces_t *pieces = lm_stack_pieces((lm_block_head_t *)(uintptr_t)block);
             size_t sum = 0;
             for (size_t i = 0; i < pieces->count && i < LM_STACK_PIECES; i++) sum += pieces->got[i];
-            if (sum != block->bytes) return broken(stack, "a block's pieces are not it", block);
+            if (sum != block->bytes)
+                return stack_check_broken(stack, "a block's pieces are not it", block);
         }
         older = block;
     }
-    if (stack->last != older || in_use) return broken(stack, "the list of blocks", stack->last);
+    if (stack->last != older || in_use)
+        return stack_check_broken(stack, "the list of blocks", stack->last);
     if (held != stack->held_bytes || used != stack->used_bytes)
-        return broken(stack, "blocks are lost", stack->block);
+        return stack_check_broken(stack, "blocks are lost", stack->block);
     return true;
 }
 
-static bool check_room(const loam_stack *stack) {
+static bool stack_check_check_room(const loam_stack *stack) {
     const loam_stack_room *room = lm_stack_room_of(stack);
     bool plain = stack->mode == LM_STACK_PLAIN;
     if ((!stack->open && (stack->room.at != NULL || stack->room.end != NULL)) ||
         (!plain && (stack->open || stack->newest != NULL)) || (stack->sealed && stack->open))
-        return broken(stack, "inline paths are open", stack);
+        return stack_check_broken(stack, "inline paths are open", stack);
     const char *end = stack->block != NULL ? lm_stack_end(stack->block) : NULL;
     bool shorter = stack->block != NULL && stack->block == stack->first && room->end == end - 16;
     if ((room->end != end && !shorter) || room->at > room->end)
-        return broken(stack, "the end is not the current block's", room->end);
+        return stack_check_broken(stack, "the end is not the current block's", room->end);
     return true;
 }
 
 /* Checks the frames from the newest on: each lies before the newer one, and records a place that is
  * in use. */
-static bool check_frames(const loam_stack *stack) {
+static bool stack_check_check_frames(const loam_stack *stack) {
     const char *after = lm_stack_room_of(stack)->at;
     const lm_block_head_t *block = stack->block;
     for (const loam_stack_record *record = lm_stack_newest(stack); record != NULL;
@@ -104,10 +106,11 @@ static bool check_frames(const loam_stack *stack) {
             block = block->older;
             if (block != NULL) after = block->left;
         }
-        if (block == NULL || at >= after) return broken(stack, "a frame is not in order", record);
+        if (block == NULL || at >= after)
+            return stack_check_broken(stack, "a frame is not in order", record);
         if (lm_record_is(record, LM_RECORD_MOVED) &&
             lm_stack_block_of(stack, record->moved) == NULL)
-            return broken(stack, "a frame remembers what is not in use", record);
+            return stack_check_broken(stack, "a frame remembers what is not in use", record);
         after = at;
     }
     return true;
@@ -116,7 +119,7 @@ static bool check_frames(const loam_stack *stack) {
 bool lm_stack_check_gone(const loam_stack *stack) {
     bool in_use = stack->block != NULL, good = true;
     for (const lm_block_head_t *block = stack->first; block != NULL; block = block->newer) {
-        const char *at = in_use ? at_of(stack, block) : lm_stack_first(stack, block);
+        const char *at = in_use ? stack_check_at_of(stack, block) : lm_stack_first(stack, block);
         good = lm_gone_check(&stack->entry, at, block->gone) && good;
         if (block == stack->block) in_use = false;
     }
@@ -126,7 +129,8 @@ bool lm_stack_check_gone(const loam_stack *stack) {
 bool loam_stack_check(const loam_stack *stack) {
     if (lm_stack_over(stack, "check", NULL, 0)) return false;
     if (stack->source == NULL) return true;
-    if (!check_blocks(stack) || !check_room(stack) || !check_frames(stack)) return false;
+    if (!check_blocks(stack) || !stack_check_check_room(stack) || !stack_check_check_frames(stack))
+        return false;
     if (stack->mode != LM_STACK_CHECKED) return true;
     bool good = lm_stack_check_objects(stack);
     return lm_stack_check_gone(stack) && good;
@@ -135,9 +139,11 @@ bool loam_stack_check(const loam_stack *stack) {
 static const loam_stack *stack_of(const loam_entry *entry) {
     return LM_CONTAINER(entry, loam_stack, entry);
 }
-static void usage_of(const loam_entry *entry, loam_usage *usage) {
+static void stack_check_usage_of(const loam_entry *entry, loam_usage *usage) {
     loam_stack_usage(stack_of(entry), usage);
 }
-static bool check_of(const loam_entry *entry) { return loam_stack_check(stack_of(entry)); }
+static bool stack_check_check_of(const loam_entry *entry) {
+    return loam_stack_check(stack_of(entry));
+}
 
-const loam_kind lm_stack_kind = {"stack", usage_of, check_of, NULL};
+const loam_kind lm_stack_kind = {"stack", stack_check_usage_of, stack_check_check_of, NULL};

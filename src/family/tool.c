@@ -93,15 +93,15 @@ void lm_tool_show_undefined_now(const void *p, size_t bytes) {
 }
 
 #if LM_HOSTED && !LM_TSAN
-enum { LINE_SHIFT = 6, SLOTS = 4096 };
+enum { LINE_SHIFT = 6, TOOL_SLOTS = 4096 };
 
 static void each_slot(void (*visit)(void *slot), const void *p, size_t bytes) {
-    static char slots[SLOTS]; /* only their addresses are used */
+    static char slots[TOOL_SLOTS]; /* only their addresses are used */
     uintptr_t line = (uintptr_t)p >> LINE_SHIFT;
     uintptr_t lines = (((uintptr_t)p + bytes - 1) >> LINE_SHIFT) - line + 1;
     if (bytes == 0 || !lm_tool_watches()) return;
-    if (lines > SLOTS) lines = SLOTS;
-    for (; lines > 0; line++, lines--) visit(&slots[line % SLOTS]);
+    if (lines > TOOL_SLOTS) lines = TOOL_SLOTS;
+    for (; lines > 0; line++, lines--) visit(&slots[line % TOOL_SLOTS]);
 }
 
 void lm_tool_give_now(const void *p, size_t bytes) {

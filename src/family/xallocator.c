@@ -30,7 +30,7 @@ __attribute__((weak)) const loam_blocks_options *loam_xalloc_options(void) {
     return &options;
 }
 
-static LM_NOINLINE bool start(void) {
+static LM_NOINLINE bool xallocator_start(void) {
     for (unsigned found = NONE; !lm_cas_weak_acquire(&state, &found, STARTING); found = NONE) {
         if (found == READY) return true;
         lm_cpu_relax();
@@ -42,7 +42,7 @@ static LM_NOINLINE bool start(void) {
 
 LM_INLINE bool ready(void) { return LM_LIKELY(lm_load_acquire(&state) == READY); }
 
-loam_blocks *loam_xalloc_blocks(void) { return ready() || start() ? &the_blocks : NULL; }
+loam_blocks *loam_xalloc_blocks(void) { return ready() || xallocator_start() ? &the_blocks : NULL; }
 
 void loam_xalloc_init(void) { (void)loam_xalloc_blocks(); }
 
@@ -61,17 +61,17 @@ void loam_xalloc_end(void) {
 }
 
 void *loam_xmalloc_at(size_t bytes, const char *file, unsigned line) {
-    if (LM_UNLIKELY(!ready()) && !start()) return NULL;
+    if (LM_UNLIKELY(!ready()) && !xallocator_start()) return NULL;
     return loam_blocks_alloc_at(&the_blocks, bytes, file, line);
 }
 
 void *loam_xmalloc_aligned_at(size_t bytes, size_t align, const char *file, unsigned line) {
-    if (LM_UNLIKELY(!ready()) && !start()) return NULL;
+    if (LM_UNLIKELY(!ready()) && !xallocator_start()) return NULL;
     return loam_blocks_alloc_aligned_at(&the_blocks, bytes, align, file, line);
 }
 
 void *loam_xrealloc_at(void *p, size_t bytes, const char *file, unsigned line) {
-    if (LM_UNLIKELY(!ready()) && !start()) return NULL;
+    if (LM_UNLIKELY(!ready()) && !xallocator_start()) return NULL;
     return loam_blocks_realloc_at(&the_blocks, p, bytes, file, line);
 }
 

@@ -19,9 +19,9 @@
  */
 #include "fheap/fheap.h"
 
-static lm_heap_t *spare_branches; /* registry's lock */
+static lm_theap_t *spare_branches; /* registry's lock */
 
-static void give_to(lm_page_t *page, void *token) {
+static void branch_give_to(lm_page_t *page, void *token) {
     lm_store_relaxed(&page->owner, *(uintptr_t *)token);
 }
 
@@ -33,18 +33,18 @@ enum {
 };
 LM_STATIC_ASSERT(1 << FEW_BITS == LM_BRANCHES_FEW, "of buckets");
 
-static lm_heap_t **bucket(const lm_heap_t *own, const struct loam_heap *whole) {
-    uint64_t hash = ((uint64_t)(uintptr_t)whole >> 6) * 0x9e3779b97f4a7c15u;
+static lm_theap_t **bucket(const lm_theap_t *own, const struct loam_heap *fheap) {
+    uint64_t hash = ((uint64_t)(uintptr_t)fheap >> 6) * 0x9e3779b97f4a7c15u;
     return &own->fheap.buckets[hash >> (64 - own->fheap.bucket_bits)];
 }
 
 /* Returns the thread's branch of that heap. Returns NULL iff it finds none. Acquire, for all links:
  * a branch is seen as it was when it entered an index. */
-static lm_heap_t *find(const lm_heap_t *own, const struct loam_heap *whole) {
+static lm_theap_t *branch_find(const lm_theap_t *own, const struct loam_heap *fheap) {
     if (LM_UNLIKELY(own->fheap.buckets == NULL)) return NULL;
-    lm_heap_t *branch = lm_load_acquire(bucket(own, whole));
+    lm_theap_t *branch = lm_load_acquire(bucket(own, fheap));
     /* Relaxed: if it is this thread's branch of that heap, this thread wrote both words. */
-    while (branch != NULL && (lm_load_relaxed(&branch->fheap.fheap) != whole ||
+    while (branch != NULL && (lm_load_relaxed(&branch->fheap.fheap) != fheap ||
                               lm_load_relaxed(&branch->fheap.own_heap) != own))
         branch = lm_load_acquire(&branch->fheap.next_branch);
     return branch;
@@ -52,26 +52,26 @@ static lm_heap_t *find(const lm_heap_t *own, const struct loam_heap *whole) {
 
 /* Functions from here up to lm_branch_each need the registry's lock. */
 
-static void put_in(lm_heap_t *own, lm_heap_t *branch, const struct loam_heap *whole) {
-    lm_heap_t **first = bucket(own, whole);
+static void put_in(lm_theap_t *own, lm_theap_t *branch, const struct loam_heap *fheap) {
+    lm_theap_t **first = bucket(own, fheap);
     lm_store_release(&branch->fheap.next_branch, *first);
     lm_store_release(first, branch);
 }
 
 /* Doubles the buckets of the calling thread's index, within its memory while that is large
  * enough. */
-static void grow(lm_heap_t *own) {
+static void branch_grow(lm_theap_t *own) {
     unsigned bits = own->fheap.bucket_bits + 1u;
-    size_t bytes = sizeof(lm_heap_t *) << bits;
+    size_t bytes = sizeof(lm_theap_t *) << bits;
     lm_page_t *memory = own->fheap.bucket_memory;
     if (memory == NULL || bytes > (size_t)memory->slices << LM_SLICE_SHIFT) {
         size_t slices = (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
         memory = lm_span_take(slices, 1, LM_KIND_META, NULL);
         if (memory == NULL) return; /* the index stays as it is, and gets slower */
     }
-    lm_heap_t *all = NULL, *next;
+    lm_theap_t *all = NULL, *next;
     for (size_t i = 0; i < (size_t)1 << own->fheap.bucket_bits; i++) {
-        for (lm_heap_t *b = own->fheap.buckets[i]; b != NULL; b = next) {
+        for (lm_theap_t *b = own->fheap.buckets[i]; b != NULL; b = next) {
             next = b->fheap.next_branch;
             lm_store_release(&b->fheap.next_branch, all);
             all = b;
@@ -80,7 +80,7 @@ static void grow(lm_heap_t *own) {
     if (own->fheap.bucket_memory != memory && own->fheap.bucket_memory != NULL)
         lm_span_give(own->fheap.bucket_memory, false);
     own->fheap.bucket_memory = memory;
-    own->fheap.buckets = (lm_heap_t **)(void *)lm_span_start(memory);
+    own->fheap.buckets = (lm_theap_t **)(void *)lm_span_start(memory);
     own->fheap.bucket_bits = (uint8_t)bits;
     __builtin_memset(own->fheap.buckets, 0, bytes);
     for (; all != NULL; all = next) {
@@ -90,24 +90,24 @@ static void grow(lm_heap_t *own) {
 }
 
 /* Puts a branch into the calling thread's index. */
-static void into_index(lm_heap_t *own, lm_heap_t *branch, const struct loam_heap *whole) {
+static void into_index(lm_theap_t *own, lm_theap_t *branch, const struct loam_heap *fheap) {
     if (own->fheap.buckets == NULL) {
         own->fheap.bucket_bits = FEW_BITS;
         own->fheap.buckets = own->fheap.few_branches;
     }
-    if (++own->fheap.branches > (size_t)LOAD << own->fheap.bucket_bits) grow(own);
-    put_in(own, branch, whole);
+    if (++own->fheap.branches > (size_t)LOAD << own->fheap.bucket_bits) branch_grow(own);
+    put_in(own, branch, fheap);
 }
 
-void lm_branch_out_of_index(lm_heap_t *branch, const struct loam_heap *whole) {
+void lm_branch_out_of_index(lm_theap_t *branch, const struct loam_heap *fheap) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
-    lm_heap_t *own = branch->fheap.own_heap, **link = bucket(own, whole);
+    lm_theap_t *own = branch->fheap.own_heap, **link = bucket(own, fheap);
     while (*link != branch) link = &(*link)->fheap.next_branch;
     lm_store_release(link, branch->fheap.next_branch);
     own->fheap.branches--;
 }
 
-void lm_branch_forget_all(lm_heap_t *own) {
+void lm_branch_forget_all(lm_theap_t *own) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
     if (own->fheap.bucket_memory != NULL) lm_span_give(own->fheap.bucket_memory, false);
     own->fheap.bucket_memory = NULL;
@@ -122,11 +122,11 @@ void lm_branch_forget_all(lm_heap_t *own) {
 
 /* Calls visit for each branch of a thread, which may leave its chain meanwhile. Registry's lock
  * held. */
-static void each(lm_heap_t *own, void (*visit)(lm_heap_t *branch, void *context), void *context) {
+static void each(lm_theap_t *own, void (*visit)(lm_theap_t *branch, void *context), void *context) {
     size_t n = own->fheap.buckets != NULL ? (size_t)1 << own->fheap.bucket_bits : 0;
     for (size_t i = 0; i <= n; i++) {
-        lm_heap_t *next;
-        for (lm_heap_t *b = i < n ? own->fheap.buckets[i] : own->fheap.retired_branches; b != NULL;
+        lm_theap_t *next;
+        for (lm_theap_t *b = i < n ? own->fheap.buckets[i] : own->fheap.retired_branches; b != NULL;
              b = next) {
             next = b->fheap.next_branch;
             visit(b, context);
@@ -134,7 +134,7 @@ static void each(lm_heap_t *own, void (*visit)(lm_heap_t *branch, void *context)
     }
 }
 
-void lm_branch_each(lm_heap_t *own, void (*visit)(lm_heap_t *branch, void *context),
+void lm_branch_each(lm_theap_t *own, void (*visit)(lm_theap_t *branch, void *context),
                     void *context) {
     lm_lock_take(&lm_registry_lock);
     each(own, visit, context);
@@ -143,101 +143,101 @@ void lm_branch_each(lm_heap_t *own, void (*visit)(lm_heap_t *branch, void *conte
 
 /* ---- Which to take ---- */
 
-void lm_branch_spare(lm_heap_t *branch) {
+void lm_branch_spare(lm_theap_t *branch) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
     lm_store_relaxed(&branch->fheap.own_heap, NULL);
     lm_store_release(&branch->fheap.next_branch, spare_branches);
     spare_branches = branch;
 }
 
-static lm_heap_t *take_spare(void) {
-    for (lm_heap_t **b = &spare_branches; *b != NULL; b = &(*b)->fheap.next_branch) {
-        lm_heap_t *branch = *b;
+static lm_theap_t *branch_take_spare(void) {
+    for (lm_theap_t **b = &spare_branches; *b != NULL; b = &(*b)->fheap.next_branch) {
+        lm_theap_t *branch = *b;
         if (branch->pages > 0) continue;
         lm_store_release(b, branch->fheap.next_branch);
         return branch;
     }
-    lm_heap_t *branch = lm_heap_create();
+    lm_theap_t *branch = lm_heap_create();
     if (branch != NULL) branch->fheap.special = LM_IS_BRANCH;
     return branch;
 }
 
-static void into_thread(lm_heap_t *branch, lm_heap_t *own, struct loam_heap *whole) {
+static void into_thread(lm_theap_t *branch, lm_theap_t *own, struct loam_heap *fheap) {
     lm_store_relaxed(&branch->fheap.own_heap, own);
-    lm_list_add_last(&whole->branches, &branch->fheap.sibling);
-    into_index(own, branch, whole);
+    lm_list_add_last(&fheap->branches, &branch->fheap.sibling);
+    into_index(own, branch, fheap);
 }
 
-static lm_heap_t *alone(const struct loam_heap *whole) {
-    if (whole->branches.first == NULL) return NULL;
-    lm_heap_t *branch = LM_CONTAINER(whole->branches.first, lm_heap_t, fheap.sibling);
+static lm_theap_t *alone(const struct loam_heap *fheap) {
+    if (fheap->branches.first == NULL) return NULL;
+    lm_theap_t *branch = LM_CONTAINER(fheap->branches.first, lm_theap_t, fheap.sibling);
     return branch->fheap.own_heap == NULL ? branch : NULL;
 }
 
 /* Returns a branch of the heap that is now the thread's: one whose thread has ended, or a spare
  * one. Returns NULL iff there is no memory. Registry's lock held. */
-static lm_heap_t *find_branch(struct loam_heap *whole, lm_heap_t *own) {
-    lm_heap_t *branch = alone(whole);
+static lm_theap_t *find_branch(struct loam_heap *fheap, lm_theap_t *own) {
+    lm_theap_t *branch = alone(fheap);
     if (branch != NULL) {
-        lm_list_remove(&whole->branches, &branch->fheap.sibling);
+        lm_list_remove(&fheap->branches, &branch->fheap.sibling);
     } else {
-        branch = take_spare();
+        branch = branch_take_spare();
         if (branch == NULL) return NULL;
         branch->fheap.retired = false;
-        lm_whole_room_to_count(whole);
-        lm_store_relaxed(&branch->fheap.fheap, whole);
+        lm_fheap_count_begin(fheap);
+        lm_store_relaxed(&branch->fheap.fheap, fheap);
     }
-    into_thread(branch, own, whole);
+    into_thread(branch, own, fheap);
     return branch;
 }
 
-static lm_heap_t *new_branch(struct loam_heap *whole, lm_heap_t *own) {
+static lm_theap_t *new_branch(struct loam_heap *fheap, lm_theap_t *own) {
     /* Relaxed: a branch that is retired this moment waits for the next call. A thread that uses
      * heaps by name only parts with retired branches nowhere else. */
-    if (lm_load_relaxed(&own->fheap.special) == LM_HAS_RETIRED) lm_whole_part_with_retired(own);
+    if (lm_load_relaxed(&own->fheap.special) == LM_HAS_RETIRED) lm_fheap_part_with_retired(own);
     lm_lock_take(&lm_registry_lock);
-    lm_heap_t *branch = find(own, whole);
+    lm_theap_t *branch = branch_find(own, fheap);
     bool found = branch != NULL;
-    if (!found) branch = find_branch(whole, own);
+    if (!found) branch = find_branch(fheap, own);
     lm_lock_give(&lm_registry_lock);
     if (found || branch == NULL) return branch;
     lm_biased_enter(&branch->lock);
     lm_remote_drain(branch);
     lm_store_relaxed(&branch->token, own->token);
-    lm_page_each(branch, give_to, &branch->token);
+    lm_page_each(branch, branch_give_to, &branch->token);
     lm_bytes_branch(branch, false);
     lm_store_relaxed(&branch->active, true);
     lm_biased_leave(&branch->lock);
     return branch;
 }
 
-lm_heap_t *lm_branch_of(struct loam_heap *whole, lm_heap_t *own) {
-    lm_heap_t *branch = find(own, whole);
-    if (LM_UNLIKELY(branch == NULL)) branch = new_branch(whole, own);
+lm_theap_t *lm_branch_of(struct loam_heap *fheap, lm_theap_t *own) {
+    lm_theap_t *branch = branch_find(own, fheap);
+    if (LM_UNLIKELY(branch == NULL)) branch = new_branch(fheap, own);
     if (branch == NULL) return NULL;
-    lm_heap_t *front =
+    lm_theap_t *front =
         /* Not lm_heap_self: the worker may have hidden it, and the heap there then belongs to no
          * thread. */
         own->fheap.active_heap;
     front->fheap.last_branch = branch;
-    lm_store_relaxed(&front->fheap.last_fheap, whole);
+    lm_store_relaxed(&front->fheap.last_fheap, fheap);
     return branch;
 }
 
-lm_heap_t *lm_branch_late(struct loam_heap *whole) {
+lm_theap_t *lm_branch_late(struct loam_heap *fheap) {
     /* Acquire: a branch that is seen is seen as it was stored. */
-    lm_heap_t *late = lm_load_acquire(&whole->late);
+    lm_theap_t *late = lm_load_acquire(&fheap->late);
     if (late != NULL) return late;
     lm_lock_take(&lm_registry_lock);
-    late = whole->late;
-    if (late == NULL && (late = take_spare()) != NULL) {
+    late = fheap->late;
+    if (late == NULL && (late = branch_take_spare()) != NULL) {
         lm_store_relaxed(&late->fheap.own_heap, &lm_heap_common);
         late->token = LM_OWNER_COMMON; /* the common heap's token, which is no thread's */
         late->active = true;
-        lm_whole_room_to_count(whole);
-        lm_store_relaxed(&late->fheap.fheap, whole);
-        lm_list_add_last(&whole->branches, &late->fheap.sibling);
-        lm_store_release(&whole->late, late);
+        lm_fheap_count_begin(fheap);
+        lm_store_relaxed(&late->fheap.fheap, fheap);
+        lm_list_add_last(&fheap->branches, &late->fheap.sibling);
+        lm_store_release(&fheap->late, late);
     }
     lm_lock_give(&lm_registry_lock);
     return late;
@@ -245,19 +245,19 @@ lm_heap_t *lm_branch_late(struct loam_heap *whole) {
 
 /* ---- End ---- */
 
-void lm_branch_retire(lm_heap_t *branch) {
+void lm_branch_retire(lm_theap_t *branch) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
-    lm_heap_t *own = branch->fheap.own_heap;
+    lm_theap_t *own = branch->fheap.own_heap;
     branch->fheap.retired = true;
     lm_store_release(&branch->fheap.next_branch, own->fheap.retired_branches);
     own->fheap.retired_branches = branch;
     lm_store_relaxed(&own->fheap.special, LM_HAS_RETIRED);
 }
 
-void lm_whole_part_with_retired(lm_heap_t *own) {
+void lm_fheap_part_with_retired(lm_theap_t *own) {
     lm_lock_take(&lm_registry_lock);
     lm_store_relaxed(&own->fheap.special, 0);
-    for (lm_heap_t *b; (b = own->fheap.retired_branches) != NULL;) {
+    for (lm_theap_t *b; (b = own->fheap.retired_branches) != NULL;) {
         own->fheap.retired_branches = b->fheap.next_branch;
         lm_biased_enter(&b->lock);
         lm_heap_part_with_all(b);
@@ -270,7 +270,7 @@ void lm_whole_part_with_retired(lm_heap_t *own) {
 
 /* Takes the branch's pages from its thread, which has ended. Heap lock held, in place of the
  * owner. */
-static void disown(lm_heap_t *branch) {
+static void disown(lm_theap_t *branch) {
     uintptr_t nobody = LM_OWNER_NONE;
     if (branch->fheap.fheap == NULL) {
         lm_heap_part_with_all(branch);
@@ -279,12 +279,12 @@ static void disown(lm_heap_t *branch) {
         lm_heap_take_in(branch);
         lm_heap_return_handed_out(branch);
         lm_page_trim(branch);
-        lm_page_each(branch, give_to, &nobody);
+        lm_page_each(branch, branch_give_to, &nobody);
     }
     lm_store_relaxed(&branch->active, false);
 }
 
-void lm_branch_ends(lm_heap_t *branch) {
+void lm_branch_ends(lm_theap_t *branch) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
     disown(branch);
     lm_store_relaxed(&branch->fheap.own_heap, NULL);
@@ -297,14 +297,14 @@ void lm_branch_ends(lm_heap_t *branch) {
     }
 }
 
-static void end_one(lm_heap_t *branch, void *context) {
+static void end_one(lm_theap_t *branch, void *context) {
     (void)context;
     lm_biased_enter(&branch->lock);
     lm_branch_ends(branch);
     lm_biased_leave(&branch->lock);
 }
 
-void lm_whole_thread_ends(lm_heap_t *own) {
+void lm_fheap_thread_ends(lm_theap_t *own) {
     lm_lock_take(&lm_registry_lock);
     each(own, end_one, NULL);
     lm_branch_forget_all(own);

@@ -22,12 +22,12 @@
 #include <string.h>
 
 enum {
-    ASK_LEAST = 256 << 10, /* bytes of the smallest object that is asked about or purged */
-    ASK_EACH = 1 << 20,    /* bytes from which on each object is asked about */
-    ASK_MOST = 64 << 20,   /* bytes of the largest object that is asked about */
-    PART = 2 << 20,        /* bytes that are asked about at a time */
-    FULL_FEW = 4,          /* resident objects in a row after which fewer are asked about */
-    SELDOM = 8,            /* then one of so many objects is asked about */
+    CLEAR_ASK_LEAST = 256 << 10, /* bytes of the smallest object that is asked about or purged */
+    ASK_EACH = 1 << 20,          /* bytes from which on each object is asked about */
+    CLEAR_ASK_MOST = 64 << 20,   /* bytes of the largest object that is asked about */
+    PART = 2 << 20,              /* bytes that are asked about at a time */
+    FULL_FEW = 4,                /* resident objects in a row after which fewer are asked about */
+    SELDOM = 8,                  /* then one of so many objects is asked about */
 };
 
 /* Number of objects below ASK_EACH in a row that were resident, or that were not asked about since.
@@ -36,7 +36,7 @@ static uint32_t full;
 
 /* Returns whether to ask how much of an object is resident, or to purge it. */
 static bool worth_asking(size_t bytes) {
-    if (bytes < ASK_LEAST) return false;
+    if (bytes < CLEAR_ASK_LEAST) return false;
     if (bytes >= ASK_EACH) return true;
     uint32_t row = lm_load_relaxed(&full);
     if (row < FULL_FEW || row % SELDOM == 0) return true;
@@ -60,7 +60,7 @@ static LM_COLD bool clear_asking(char *p, size_t bytes) {
          *end = (char *)lm_align_down((uintptr_t)(p + bytes), page);
     memset(p, 0, (size_t)(first - p));
     memset(end, 0, (size_t)(p + bytes - end));
-    if (bytes > ASK_MOST) return clear_part(first, (size_t)(end - first), false);
+    if (bytes > CLEAR_ASK_MOST) return clear_part(first, (size_t)(end - first), false);
     bool sparse = false;
     for (size_t part; first < end; first += part) {
         part = (size_t)(end - first) < PART ? (size_t)(end - first) : PART;

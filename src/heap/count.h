@@ -4,7 +4,7 @@
  *              counted here                      not here
  *
  * Each list is counted when it leaves its page and becomes ready to hand out. The page's counts
- * give the list's length: page->carved has the blocks that were carved, and page->again the blocks
+ * give the list's length: page->carved has the blocks that were carved, and page->reused_total the blocks
  * that are handed out again. The owner writes both. Blocks of other threads' pages that are handed
  * out (remote.c, transfer.c) are counted for the process, by class. A list that is put back is
  * subtracted. The blocks that the calling thread's heaps still have ready are counted by a walk,
@@ -33,12 +33,12 @@
 
 /* Counts n blocks of the page, which the heap owns, that become ready to be handed out again. For a
  * caller that may change head[]. Relaxed: only statistics read the count. */
-LM_INLINE void lm_count_again(lm_page_t *page, size_t n) { lm_owner_add(&page->again, n); }
+LM_INLINE void lm_count_again(lm_page_t *page, size_t n) { lm_owner_add(&page->reused_total, n); }
 /* Counts n such ready blocks that are put back. */
 LM_INLINE void lm_count_back(lm_page_t *page, size_t n) {
     /* The analyzer does not know that a heap with blocks in head[] has a current page. */
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
-    lm_owner_add(&page->again, (size_t)0 - n);
+    lm_owner_add(&page->reused_total, (size_t)0 - n);
 }
 
 /* Counts n blocks of pages that the heap does not own, which become ready. Relaxed: only statistics

@@ -22,7 +22,7 @@
 #define FOR_EACH_HEAP(heap, node) \
     for (lm_node_t *node = lm_registry.first; node != NULL; \
          node = lm_list_after(&lm_registry, node)) \
-        for (lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link); heap != NULL; heap = NULL)
+        for (lm_theap_t *heap = LM_CONTAINER(node, lm_theap_t, link); heap != NULL; heap = NULL)
 
 /* The forking program has one thread. That thread holds the locks that it has taken, perhaps below
  * the signal handler that forks, and the worker leaves nothing half changed in the child (decision
@@ -36,20 +36,20 @@ static bool forks_alone;
  * lm_lock_hold finds that the calling thread holds it. */
 bool lm_heap_is_inside(void) { return lm_fork_passes() || lm_locks_any_is_mine(); }
 
-static void before_fork(void) {
+static void heaps_before_fork(void) {
     forks_alone = lm_purge_alone();
     if (forks_alone || lm_fork_again() || lm_heap_is_inside()) return;
     if (!lm_locks_hold(lm_os_ms() + LM_FORK_PATIENCE_MS)) {
         lm_locks_let();
         return;
     }
-    const lm_heap_t *mine = lm_heap_mine();
+    const lm_theap_t *mine = lm_heap_mine();
     unsigned tid = mine != NULL ? mine->tid : 0;
     if (tid == 0 && lm_purge_allowed()) tid = lm_port_thread_id();
     lm_fork_begin(lm_purge_allowed() ? tid : 0);
 }
 
-static void after_fork_in_parent(void) {
+static void heaps_after_fork_in_parent(void) {
     if (!forks_alone && lm_fork_end()) lm_locks_let();
 }
 
@@ -66,7 +66,7 @@ static void count_anew(lm_page_t *page, bool full) {
 }
 
 /* Retires the heap, or branch, of a thread that the child does not have. Registry's lock held. */
-static void end_in_child(lm_heap_t *heap) {
+static void end_in_child(lm_theap_t *heap) {
     heap->self = NULL;
     heap->parked = false;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
@@ -91,7 +91,7 @@ static void end_in_child(lm_heap_t *heap) {
 
 /* Returns the blocks of other pages that a dead thread held to their pages, as far as its lists are
  * whole. Registry's lock held. */
-static void end_foreign(lm_heap_t *heap) {
+static void end_foreign(lm_theap_t *heap) {
     lm_quarantine_return(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_block_t *block = heap->foreign[c].first, *next;
@@ -115,8 +115,8 @@ static void notify_again(lm_page_t *page, void *context) {
 }
 
 /* Returns whether the heap, or branch, belongs to a thread that the child does not have. */
-static bool not_here(const lm_heap_t *heap) {
-    const lm_heap_t *of = heap->fheap.own_heap;
+static bool not_here(const lm_theap_t *heap) {
+    const lm_theap_t *of = heap->fheap.own_heap;
     return (heap->active || heap->fheap.special == LM_IS_BRANCH) && of != NULL &&
            of != lm_heap_mine() && of != &lm_heap_common;
 }
@@ -137,7 +137,7 @@ static void break_locks(bool collecting) {
 /* Notes the calling thread's number in the child. The heap's lock, which the thread may hold below
  * a handler, is not needed: only the worker reads the number, and the child has no worker yet. */
 static void number_anew(void) {
-    lm_heap_t *mine = lm_heap_mine();
+    lm_theap_t *mine = lm_heap_mine();
     if (mine != NULL && mine->tid != 0) mine->tid = lm_port_thread_id();
 }
 
@@ -149,7 +149,7 @@ static void after_fork_alone(void) {
     number_anew();
 }
 
-static void after_fork_in_child(void) {
+static void heaps_after_fork_in_child(void) {
     if (forks_alone) {
         after_fork_alone();
         lm_sampled_after_fork();
@@ -170,7 +170,7 @@ static void after_fork_in_child(void) {
     if (lm_sites_fork_lock() != NULL) lm_lock_reset(lm_sites_fork_lock());
     lm_os_judge_after_fork();
     lm_transfer_after_fork();
-    lm_whole_after_fork();
+    lm_fheap_after_fork();
     lm_idle_after_fork();
     lm_lock_reset(&lm_common_lock);
     /* The registry stays locked to the end, so that a worker that starts meanwhile waits there. */
@@ -184,7 +184,7 @@ static void after_fork_in_child(void) {
         lm_reuse_interrupted();
         end_foreign(heap);
     }
-    lm_heap_t *mine = lm_heap_mine();
+    lm_theap_t *mine = lm_heap_mine();
     lm_unseen_after_fork(mine != NULL && mine->self == NULL ? mine : NULL);
     FOR_EACH_HEAP(heap, node) {
         if (not_here(heap)) end_in_child(heap);
@@ -198,5 +198,5 @@ static void after_fork_in_child(void) {
 
 void lm_heap_fork_boot(void) {
     lm_purge_break_locks = break_locks;
-    lm_thread_on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
+    lm_thread_on_fork(heaps_before_fork, heaps_after_fork_in_parent, heaps_after_fork_in_child);
 }

@@ -26,7 +26,7 @@
 #include "heap/core.h"
 
 /* Empties all lists of a heap, which may be half changed. The heap's pages still point to it. */
-static void forget_lists(lm_heap_t *heap) {
+static void forget_lists(lm_theap_t *heap) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         heap->head[c] = NULL;
         heap->current[c] = NULL;
@@ -46,7 +46,7 @@ static void forget_lists(lm_heap_t *heap) {
 typedef struct torn {
     /* mine: the calling thread's heap, or NULL. own: that heap if its lists are given up; otherwise
      * NULL. */
-    const lm_heap_t *mine, *own;
+    const lm_theap_t *mine, *own;
     /* All heaps of other threads; if false, only those whose thread is inside the lock. */
     bool others;
     /* The lists of the common heap, of offset.c, of orphan.c. */
@@ -54,7 +54,7 @@ typedef struct torn {
 } torn_t;
 
 /* Returns whether the heap's lists are given up. */
-static bool forgets(const torn_t *torn, const lm_heap_t *heap) {
+static bool forgets(const torn_t *torn, const lm_theap_t *heap) {
     if (heap == &lm_heap_common) return torn->common;
     if (heap == lm_offset_heap()) return torn->offset;
     if (heap->fheap.own_heap == torn->mine && torn->mine != NULL) return heap == torn->own;
@@ -65,17 +65,17 @@ static bool forgets(const torn_t *torn, const lm_heap_t *heap) {
 static void forget_page(lm_page_t *page, void *context) {
     const torn_t *torn = (const torn_t *)context;
     if (page->kind != LM_KIND_PAGE || page->heap == NULL) return;
-    if (page->place == LM_AT_ORPHANS) {
-        if (torn->orphans) page->place = LM_AT_NOWHERE;
+    if (page->in_list == LM_AT_ORPHANS) {
+        if (torn->orphans) page->in_list = LM_AT_NOWHERE;
     } else if (forgets(torn, page->heap)) {
-        page->place = LM_AT_NOWHERE;
+        page->in_list = LM_AT_NOWHERE;
         if (page->owner > LM_OWNER_COMMON && page->heap != torn->own)
             lm_store_relaxed(&page->owner, LM_OWNER_NONE);
     }
 }
 
 /* Frees the heap's lock, unless the calling thread holds it, and gives the heap up if need be. */
-static void forget_heap(lm_heap_t *heap, const torn_t *torn) {
+static void forget_heap(lm_theap_t *heap, const torn_t *torn) {
     bool forget = forgets(torn, heap);
     lm_store_relaxed(&heap->lock.asked, 0);
     if (torn->mine == NULL || heap->fheap.own_heap != torn->mine)
@@ -90,7 +90,7 @@ static void forget_heap(lm_heap_t *heap, const torn_t *torn) {
 
 /* Breaks the locks of the core and gives up what they protect. Fills in common, offset and
  * orphans. */
-static void forget(torn_t *torn) {
+static void fork_torn_forget(torn_t *torn) {
     bool inside = lm_heap_common.lock.inside != 0;
     torn->common = lm_lock_break(&lm_common_lock) || (inside && !torn->others);
     torn->offset = lm_lock_break(lm_offset_fork_lock());
@@ -100,28 +100,28 @@ static void forget(torn_t *torn) {
     if (torn->offset) forget_lists(lm_offset_heap());
     if (torn->orphans) lm_orphan_forget();
     for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n))
-        forget_heap(LM_CONTAINER(n, lm_heap_t, link), torn);
+        forget_heap(LM_CONTAINER(n, lm_theap_t, link), torn);
 }
 
 void lm_heap_after_passed_fork(void) {
     torn_t torn = {.mine = lm_heap_mine()};
-    forget(&torn);
+    fork_torn_forget(&torn);
 }
 
 void lm_heap_after_torn_fork(void) {
     /* If the calling thread holds the registry's lock below the handler, it is in a walk over all
      * heaps. The walk goes on later, and needs the lists as they are. */
     torn_t torn = {.mine = lm_heap_mine(), .others = !lm_lock_is_mine(&lm_registry_lock)};
-    const lm_heap_t *mine = torn.mine;
+    const lm_theap_t *mine = torn.mine;
     /* If another thread held the registry's lock, it may be the worker, while it changed this
      * heap's lists. */
     if (lm_lock_break(&lm_registry_lock) && mine != NULL && mine->lock.asked != 0 &&
         mine->lock.inside == 0)
         torn.own = mine;
-    forget(&torn);
+    fork_torn_forget(&torn);
     (void)lm_lock_break(lm_sampled_fork_lock());
     if (lm_sites_fork_lock() != NULL) (void)lm_lock_break(lm_sites_fork_lock());
-    lm_whole_after_torn_fork();
+    lm_fheap_after_torn_fork();
     lm_idle_after_fork();
     lm_os_judge_after_fork();
     lm_port_after_fork(true);

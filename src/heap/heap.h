@@ -22,7 +22,7 @@
 
 /* Returns true if the block that the calling thread's heap allocated last, from that page, is zero
  * except for its link. A page that has lent blocks to a smaller size class is no longer fresh. */
-LM_INLINE bool lm_page_virgin(const lm_heap_t *heap, const lm_page_t *page) {
+LM_INLINE bool lm_page_never_used(const lm_theap_t *heap, const lm_page_t *page) {
     return heap->current[page->size_class] == page &&
            heap->holds[page->size_class] == LM_HOLDS_ZERO && page->fresh;
 }
@@ -31,7 +31,7 @@ LM_INLINE bool lm_page_virgin(const lm_heap_t *heap, const lm_page_t *page) {
 
 /* The rest of lm_block_alloc, where the list of the class is empty in the heap: the thread's heap,
  * or the empty one. Requests above LM_BLOCK_MOST bytes have no class, and need no heap. */
-void *lm_block_take(size_t bytes, size_t size_class, lm_heap_t *heap);
+void *lm_block_take(size_t bytes, size_t size_class, lm_theap_t *heap);
 /* The rest of lm_block_free where the calling thread does not own the page. */
 void lm_block_free_slow(void *p, lm_page_t *page);
 /* Frees a pointer outside the arena: of a range, or NULL. Reports any other. */
@@ -45,7 +45,7 @@ void lm_page_event(lm_page_t *page);
 extern bool (*lm_free_elsewhere)(void *p);
 
 /* Takes the first block of the heap's list. Returns NULL iff the list is empty. */
-LM_INLINE lm_block_t *lm_block_pop_of(lm_heap_t *heap, size_t size_class) {
+LM_INLINE lm_block_t *lm_block_pop_of(lm_theap_t *heap, size_t size_class) {
     lm_block_t *block = heap->head[size_class];
     LM_IN_RETURN_REGISTER(block);
     if (LM_LIKELY(block != NULL)) heap->head[size_class] = lm_link_get(block);
@@ -54,7 +54,7 @@ LM_INLINE lm_block_t *lm_block_pop_of(lm_heap_t *heap, size_t size_class) {
 
 /* lm_block_pop_of, and prefetches the next block: its link is the first thing that the next malloc
  * needs, and is often in no cache. */
-LM_INLINE lm_block_t *lm_block_pop(lm_heap_t *heap, size_t size_class) {
+LM_INLINE lm_block_t *lm_block_pop(lm_theap_t *heap, size_t size_class) {
     lm_block_t *block = lm_block_pop_of(heap, size_class);
     if (LM_LIKELY(block != NULL)) LM_PREFETCH(heap->head[size_class]);
     return block;
@@ -64,7 +64,7 @@ LM_INLINE lm_block_t *lm_block_pop(lm_heap_t *heap, size_t size_class) {
  * memory. */
 LM_INLINE void *lm_block_alloc(size_t bytes) {
     size_t size_class = 0;
-    lm_heap_t *heap = NULL;
+    lm_theap_t *heap = NULL;
     if (LM_LIKELY(bytes <= LM_SMALL_MOST)) {
         size_class = (bytes + 15) >> 4; /* lm_class_small would cut it to an unsigned */
         heap = lm_heap_self;
@@ -84,7 +84,7 @@ LM_INLINE void *lm_block_alloc(size_t bytes) {
  * next block, which saves an instruction. */
 LM_INLINE void *lm_block_alloc_small(size_t bytes) {
     size_t size_class = (bytes + 15) >> 4;
-    lm_heap_t *heap = lm_heap_self;
+    lm_theap_t *heap = lm_heap_self;
     lm_block_t *block = lm_block_pop_of(heap, size_class);
     return LM_LIKELY(block != NULL) ? block : lm_block_take(bytes, size_class, heap);
 }
@@ -166,11 +166,11 @@ void *lm_realloc_aligned_offset(void *p, size_t bytes, size_t align, size_t offs
 void *lm_recalloc(void *p, size_t bytes, size_t align, size_t offset);
 
 /* As lm_realloc, of any object; if the object moves, it moves into that first-class heap. Return
- * NULL as lm_whole_malloc does. A release build does not look at the heap of an object that
+ * NULL as lm_fheap_malloc does. A release build does not look at the heap of an object that
  * stays. */
-void *lm_whole_realloc(struct loam_heap *whole, void *p, size_t bytes);
-void *lm_whole_realloc_aligned(struct loam_heap *whole, void *p, size_t bytes, size_t align);
-void *lm_whole_recalloc(struct loam_heap *whole, void *p, size_t bytes, size_t align);
+void *lm_fheap_realloc(struct loam_heap *fheap, void *p, size_t bytes);
+void *lm_fheap_realloc_aligned(struct loam_heap *fheap, void *p, size_t bytes, size_t align);
+void *lm_fheap_recalloc(struct loam_heap *fheap, void *p, size_t bytes, size_t align);
 
 /* Resizes p in place. Returns false, and changes nothing, iff that is not possible (errno ENOMEM)
  * or p is not loam's. */

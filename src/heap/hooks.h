@@ -33,7 +33,7 @@ void *lm_sampled_slow(size_t bytes, unsigned size_class);
 
 /* Cuts the list with which a heap was refilled before the block that a sample is due for. Heap
  * lock held. */
-void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list);
+void lm_sampled_limit(lm_theap_t *heap, unsigned size_class, lm_block_t *list);
 
 /* Frees a sampled object, or reports p. */
 void lm_sampled_free(lm_page_t *page, void *p);
@@ -104,8 +104,8 @@ void *lm_perturb_alloc(size_t bytes, unsigned size_class);
 bool lm_perturb_free(void *p, lm_page_t *page);
 
 /* Returns the thread's token, of which lm_thread_token knows, for the token of a heap. Relaxed: as
- * for lm_heap_t.token. */
-LM_INLINE uintptr_t lm_heap_plain_token(const lm_heap_t *heap) {
+ * for lm_theap_t.token. */
+LM_INLINE uintptr_t lm_heap_plain_token(const lm_theap_t *heap) {
     return lm_load_relaxed(&heap->token) & ~(uintptr_t)LM_TOKEN_PERTURB;
 }
 
@@ -138,10 +138,10 @@ void lm_block_give_back(void *p);
 enum { LM_TRAILER = LOAM_DEBUG ? 16 : 8, LM_TRAILER_LARGE = LOAM_DEBUG ? 16 : 0 };
 
 /* Writes the trailer of a block that was just allocated or resized for `bytes`. Returns p. */
-void *lm_mark(void *p, size_t bytes);
+void *lm_trailer_write(void *p, size_t bytes);
 /* Writes the trailer of a new block. Debug builds fill the block with a byte that no program may
  * rely on; secure builds look whether the block is still zero. Returns p. */
-void *lm_mark_new(void *p, size_t bytes);
+void *lm_trailer_write_new(void *p, size_t bytes);
 /* Returns the number of bytes that were requested for p. */
 size_t lm_requested(const lm_page_t *page, const void *p);
 
@@ -162,13 +162,13 @@ bool lm_offset_front_damaged(const lm_page_t *page, const void *p);
 enum { LM_TRAILER = 0, LM_TRAILER_LARGE = 0 };
 LM_INLINE void lm_gap_fill(char *start, const char *p) { (void)start, (void)p; }
 LM_INLINE void lm_gap_clear(char *start, const char *p) { (void)start, (void)p; }
-LM_INLINE void *lm_mark(void *p, size_t bytes) {
+LM_INLINE void *lm_trailer_write(void *p, size_t bytes) {
     (void)bytes;
     return p;
 }
-LM_INLINE void *lm_mark_new(void *p, size_t bytes) { return lm_mark(p, bytes); }
+LM_INLINE void *lm_trailer_write_new(void *p, size_t bytes) { return lm_trailer_write(p, bytes); }
 LM_INLINE size_t lm_requested(const lm_page_t *page, const void *p) {
-    return lm_block_room(page, p);
+    return lm_block_usable(page, p);
 }
 LM_INLINE lm_page_t *lm_page_checked(const void *p, const char *function) {
     lm_page_t *page = lm_page_of(p);
@@ -287,9 +287,9 @@ bool lm_realloc_short(void *p, size_t bytes, void **there);
 lm_page_t *lm_large_take(const struct loam_heap *fheap, size_t bytes, size_t align_slices,
                          bool *zero);
 /* The object has so many bytes from now on: what lies behind them shows an overflow. */
-void lm_large_mark(lm_page_t *page, size_t bytes);
+void lm_large_trailer_write(lm_page_t *page, size_t bytes);
 /* Has the memory behind an object without a guard purged after the purge delay, if it may be
- * resident. The object's user calls it after each lm_large_mark. */
+ * resident. The object's user calls it after each lm_large_trailer_write. */
 void lm_large_tail(lm_page_t *page);
 /* Returns false, after a report, iff the object was overrun. */
 bool lm_large_intact(const lm_page_t *page, const char *function);
@@ -309,90 +309,90 @@ size_t lm_large_slices(const lm_page_t *page);
 
 /* All blocks in the heap's quarantine go where free puts them without one. For the owner, without
  * locks held. */
-void lm_quarantine_empty(lm_heap_t *heap);
+void lm_quarantine_empty(lm_theap_t *heap);
 /* Returns whether blocks of the calling thread may wait. */
 bool lm_quarantine_waits(void);
 /* In place of a thread that sleeps or is gone: blocks return to their pages. Locks as for
  * lm_foreign_return_sleeper. */
-void lm_quarantine_return(lm_heap_t *heap);
+void lm_quarantine_return(lm_theap_t *heap);
 #else
 LM_INLINE bool lm_large_let_go(bool all) { return (void)all, false; }
 LM_INLINE size_t lm_large_slices(const lm_page_t *page) { return page->slices; }
-LM_INLINE void lm_quarantine_empty(lm_heap_t *heap) { (void)heap; }
+LM_INLINE void lm_quarantine_empty(lm_theap_t *heap) { (void)heap; }
 LM_INLINE bool lm_quarantine_waits(void) { return false; }
-LM_INLINE void lm_quarantine_return(lm_heap_t *heap) { (void)heap; }
+LM_INLINE void lm_quarantine_return(lm_theap_t *heap) { (void)heap; }
 #endif
 
 /* ---- fheap/ ---- */
 
 /* Counts slices that a first-class heap takes. Returns false iff its limit forbids it. Any lock may
  * be held. */
-bool lm_whole_count(struct loam_heap *whole, size_t slices);
+bool lm_fheap_count(struct loam_heap *fheap, size_t slices);
 /* Counts slices that it gives back. */
-void lm_whole_uncount(struct loam_heap *whole, size_t slices);
+void lm_fheap_uncount(struct loam_heap *fheap, size_t slices);
 
 /* Counts a page that goes back, and its blocks. Any lock may be held. */
-void lm_whole_page_goes(struct loam_heap *whole, const lm_page_t *page);
+void lm_fheap_page_goes(struct loam_heap *fheap, const lm_page_t *page);
 
 /* A large object leaves its heap, and what that heap has counted. No lock held. */
-void lm_whole_lose(lm_page_t *page);
+void lm_fheap_lose(lm_page_t *page);
 
 /* A function that gives the object p of that page so many usable bytes, in its place or elsewhere.
  * roomy: more bytes may be taken. It returns NULL, and has changed nothing, iff it cannot. */
 typedef void *lm_large_change_t(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fresh);
 /* Calls `change` within the heap's limits. */
-void *lm_whole_large_change(struct loam_heap *whole, lm_page_t *page, void *p, size_t bytes,
+void *lm_fheap_large_change(struct loam_heap *fheap, lm_page_t *page, void *p, size_t bytes,
                             size_t *fresh, lm_large_change_t *change);
-void *lm_whole_large_alloc(struct loam_heap *whole, size_t bytes, size_t align, bool *zero);
+void *lm_fheap_large_alloc(struct loam_heap *fheap, size_t bytes, size_t align, bool *zero);
 
 /* Returns whether the heap has a hard limit. */
-bool lm_whole_is_limited(const struct loam_heap *whole);
-bool lm_whole_in_range(const struct loam_heap *whole);
+bool lm_fheap_is_limited(const struct loam_heap *fheap);
+bool lm_fheap_in_range(const struct loam_heap *fheap);
 /* Returns whether the heap takes its memory from a range. whole may be NULL. */
-LM_INLINE bool lm_whole_has_range(const struct loam_heap *whole) {
-    return LM_UNLIKELY(whole != NULL) && lm_whole_in_range(whole);
+LM_INLINE bool lm_fheap_has_range(const struct loam_heap *fheap) {
+    return LM_UNLIKELY(fheap != NULL) && lm_fheap_in_range(fheap);
 }
 /* lm_span_take and lm_span_take_page for a heap that may have a range. */
-lm_page_t *lm_whole_take(const struct loam_heap *whole, size_t slices, size_t align_slices,
+lm_page_t *lm_fheap_take(const struct loam_heap *fheap, size_t slices, size_t align_slices,
                          bool *zero);
-lm_page_t *lm_whole_take_page(const struct loam_heap *whole, size_t slices, size_t block_bytes,
+lm_page_t *lm_fheap_take_page(const struct loam_heap *fheap, size_t slices, size_t block_bytes,
                               bool crowded, bool *zero);
 
 /* Returns false, after a report and with errno EINVAL, iff the heap is not alive. */
-bool lm_whole_serves(const struct loam_heap *whole);
-/* Returns the heap that lm_whole_choose has set for the calling thread. */
-struct loam_heap *lm_whole_chosen(void);
+bool lm_fheap_serves(const struct loam_heap *fheap);
+/* Returns the heap that lm_fheap_choose has set for the calling thread. */
+struct loam_heap *lm_fheap_chosen(void);
 /* As lm_malloc, lm_calloc and lm_malloc_aligned, from that heap. Return NULL also iff its hard
  * limit is reached or, after a report and with errno EINVAL, it is not alive. */
-void *lm_whole_malloc(struct loam_heap *whole, size_t bytes);
-void *lm_whole_calloc(struct loam_heap *whole, size_t bytes);
-void *lm_whole_malloc_aligned(struct loam_heap *whole, size_t bytes, size_t align);
-/* lm_whole_malloc_aligned, zeroed up to the usable size; align 1: any. */
-void *lm_whole_zalloc_aligned(struct loam_heap *whole, size_t bytes, size_t align);
+void *lm_fheap_malloc(struct loam_heap *fheap, size_t bytes);
+void *lm_fheap_calloc(struct loam_heap *fheap, size_t bytes);
+void *lm_fheap_malloc_aligned(struct loam_heap *fheap, size_t bytes, size_t align);
+/* lm_fheap_malloc_aligned, zeroed up to the usable size; align 1: any. */
+void *lm_fheap_zalloc_aligned(struct loam_heap *fheap, size_t bytes, size_t align);
 /* lm_malloc_aligned from the thread's own heap, for what must not end with a first-class heap that
  * the thread's malloc uses. */
 void *lm_block_alloc_lasting(size_t bytes, size_t align);
 /* Gives back what is empty, of the calling thread's branch and of branches without a thread. */
-void lm_whole_collect(struct loam_heap *whole);
+void lm_fheap_collect(struct loam_heap *fheap);
 
 /* Returns a block of that class from the calling thread's branch. */
-void *lm_branch_alloc(lm_heap_t *branch, unsigned size_class);
+void *lm_branch_alloc(lm_theap_t *branch, unsigned size_class);
 /* A branch of a thread that has gone stays with its heap. Registry's lock held. */
-void lm_branch_ends(lm_heap_t *branch);
+void lm_branch_ends(lm_theap_t *branch);
 /* The thread has no branches any more. Registry's lock held. */
-void lm_branch_forget_all(lm_heap_t *own);
+void lm_branch_forget_all(lm_theap_t *own);
 /* The thread's branches of deleted heaps become what its other pages are. No lock held. */
-void lm_whole_part_with_retired(lm_heap_t *own);
+void lm_fheap_part_with_retired(lm_theap_t *own);
 /* The branches of a thread that ends stay with their heaps, for another thread. No lock held. */
-void lm_whole_thread_ends(lm_heap_t *own);
+void lm_fheap_thread_ends(lm_theap_t *own);
 
 /* For a fork, registry's lock held, as lm_lock_hold and lm_lock_let: before the heaps' locks, after
  * them, and both. */
-bool lm_whole_hold_late(uint64_t until);
-bool lm_whole_hold(uint64_t until);
-void lm_whole_let(void);
-void lm_whole_after_fork(void);
-void lm_whole_after_torn_fork(void); /* frees locks that other threads held */
+bool lm_fheap_hold_late(uint64_t until);
+bool lm_fheap_hold(uint64_t until);
+void lm_fheap_let(void);
+void lm_fheap_after_fork(void);
+void lm_fheap_after_torn_fork(void); /* frees locks that other threads held */
 
 /* ---- survey/ ---- */
 
@@ -411,20 +411,20 @@ extern LM_HIDDEN bool lm_bytes_wanted; /* atomic: some thread has asked */
 
 /* Returns whether the thread counts whose heap, or branch, that is. NULL: no thread's. Relaxed: a
  * thread that counts has set it itself. */
-LM_INLINE bool lm_bytes_counted(const lm_heap_t *heap) {
+LM_INLINE bool lm_bytes_counted(const lm_theap_t *heap) {
     if (LM_LIKELY(!lm_load_relaxed(&lm_bytes_wanted)) || heap == NULL) return false;
-    const lm_heap_t *own = lm_load_relaxed(&heap->fheap.own_heap);
+    const lm_theap_t *own = lm_load_relaxed(&heap->fheap.own_heap);
     return own != NULL && lm_load_relaxed(&own->bytes.on);
 }
 
-void lm_bytes_add_to(lm_heap_t *heap, size_t allocated, size_t freed);
-void lm_bytes_add_page(lm_heap_t *heap, const lm_page_t *page, bool leaves);
-void lm_bytes_add_list(lm_heap_t *heap, const lm_block_t *list, bool allocated, bool less);
-void lm_bytes_add_branch(lm_heap_t *branch, bool leaves);
+void lm_bytes_add_to(lm_theap_t *heap, size_t allocated, size_t freed);
+void lm_bytes_add_page(lm_theap_t *heap, const lm_page_t *page, bool leaves);
+void lm_bytes_add_list(lm_theap_t *heap, const lm_block_t *list, bool allocated, bool less);
+void lm_bytes_add_branch(lm_theap_t *branch, bool leaves);
 void lm_bytes_add_mine(size_t allocated, size_t freed);
 
 /* The heap's thread has allocated and freed so many bytes more; negative numbers wrap around. */
-LM_INLINE void lm_bytes_add(lm_heap_t *heap, size_t allocated, size_t freed) {
+LM_INLINE void lm_bytes_add(lm_theap_t *heap, size_t allocated, size_t freed) {
     if (LM_UNLIKELY(lm_bytes_counted(heap))) lm_bytes_add_to(heap, allocated, freed);
 }
 
@@ -434,22 +434,22 @@ LM_INLINE void lm_bytes_mine(size_t allocated, size_t freed) {
 }
 
 /* A page leaves the heap, or comes to it. What the page's counts say leaves, or comes, with it. */
-LM_INLINE void lm_bytes_page(lm_heap_t *heap, const lm_page_t *page, bool leaves) {
+LM_INLINE void lm_bytes_page(lm_theap_t *heap, const lm_page_t *page, bool leaves) {
     if (LM_UNLIKELY(lm_bytes_counted(heap))) lm_bytes_add_page(heap, page, leaves);
 }
 
 /* A list that belongs to no page of the heap becomes ready for malloc; less: is no longer ready. */
-LM_INLINE void lm_bytes_ready(lm_heap_t *heap, const lm_block_t *list, bool less) {
+LM_INLINE void lm_bytes_ready(lm_theap_t *heap, const lm_block_t *list, bool less) {
     if (LM_UNLIKELY(lm_bytes_counted(heap))) lm_bytes_add_list(heap, list, true, less);
 }
 
 /* A list of blocks that the thread has freed leaves its keeping. */
-LM_INLINE void lm_bytes_freed(lm_heap_t *heap, const lm_block_t *list) {
+LM_INLINE void lm_bytes_freed(lm_theap_t *heap, const lm_block_t *list) {
     if (LM_UNLIKELY(lm_bytes_counted(heap))) lm_bytes_add_list(heap, list, false, false);
 }
 
 /* A branch of the thread's comes with all its pages, or goes with its heap. Heap lock held. */
-LM_INLINE void lm_bytes_branch(lm_heap_t *branch, bool leaves) {
+LM_INLINE void lm_bytes_branch(lm_theap_t *branch, bool leaves) {
     if (LM_UNLIKELY(lm_bytes_counted(branch))) lm_bytes_add_branch(branch, leaves);
 }
 

@@ -30,7 +30,7 @@ enum {
 
 /* Gives a page of the heap back, in its owner's place. All blocks that are not on the page's own
  * list are on `remote`, so that no thread has a block of it to free or to push. Heap lock held. */
-static void take_away(lm_heap_t *heap, lm_page_t *page) {
+static void take_away(lm_theap_t *heap, lm_page_t *page) {
     /* Relaxed: no thread pushes blocks of the page any more. */
     lm_store_relaxed(&page->remote, 0);
     lm_page_unlink(heap, page);
@@ -41,13 +41,13 @@ static void take_away(lm_heap_t *heap, lm_page_t *page) {
 
 /* Gives the page back if no block of it is in use, and otherwise leaves its remote frees to the
  * owner. The page is off the stack but still QUEUED. Heap lock held. */
-static void collect_page(lm_heap_t *heap, lm_page_t *page) {
+static void collect_page(lm_theap_t *heap, lm_page_t *page) {
     /* Acquire: pairs with the pushes. The acquire in lm_page_outside pairs with the owner's last
      * frees. */
     uint64_t word = lm_load_acquire(&page->remote);
     for (;;) {
         uint32_t outside = lm_page_outside(page);
-        if (outside == lm_remote_count(word) && page->place != LM_AT_CURRENT) break;
+        if (outside == lm_remote_count(word) && page->in_list != LM_AT_CURRENT) break;
         /* Clears QUEUED, so that the next push notifies the heap anew. Release: the thread that
          * pushes then writes `notified` after this thread has read it. Acquire: as for the load. */
         if (lm_cas_weak_acq_rel(&page->remote, &word, word & ~(uint64_t)LM_REMOTE_QUEUED)) {
@@ -59,7 +59,7 @@ static void collect_page(lm_heap_t *heap, lm_page_t *page) {
 }
 
 /* collect_page for each page of a stack. */
-static void collect_pages(lm_heap_t *heap, lm_page_t *page) {
+static void collect_pages(lm_theap_t *heap, lm_page_t *page) {
     for (lm_page_t *next; page != NULL; page = next) {
         next = page->notified;
         collect_page(heap, page);
@@ -67,7 +67,7 @@ static void collect_pages(lm_heap_t *heap, lm_page_t *page) {
 }
 
 /* Collects from all pages that the heap was notified of. Heap lock held. */
-static void collect_notified(lm_heap_t *heap) {
+static void collect_notified(lm_theap_t *heap) {
     collect_pages(heap, heap->coming);
     heap->coming = NULL;
     /* Acquire: this thread sees the links of the stack. Relaxed for `pending`, which is a hint. */
@@ -78,7 +78,7 @@ static void collect_notified(lm_heap_t *heap) {
 
 /* Gives back the pages of the list that no thread has found empty: the owner freed the last block
  * in use while other blocks were on `remote`. Heap lock held. */
-static void sweep(lm_heap_t *heap, lm_list_t *list) {
+static void sweep(lm_theap_t *heap, lm_list_t *list) {
     lm_node_t *next;
     for (lm_node_t *node = list->first; node != NULL; node = next) {
         lm_page_t *page = LM_CONTAINER(node, lm_page_t, link);
@@ -91,7 +91,7 @@ static void sweep(lm_heap_t *heap, lm_list_t *list) {
 }
 
 /* Collects from the heap of a thread that rests. Heap lock held. */
-static void collect(lm_heap_t *heap) {
+static void idle_collect(lm_theap_t *heap) {
     collect_notified(heap);
     if (!heap->parked) return;
     /* Repeated at each tick, because between two sleeps the owner may have freed blocks without a
@@ -106,13 +106,15 @@ static void collect(lm_heap_t *heap) {
 
 /* Returns whether the heap's owner has run no slow path since the last tick. Heap lock not needed.
  * Relaxed: a heap that is misread now is read right at the next tick. */
-static bool rests(const lm_heap_t *heap) { return lm_load_relaxed(&heap->slow) == heap->slow_seen; }
+static bool rests(const lm_theap_t *heap) {
+    return lm_load_relaxed(&heap->slow) == heap->slow_seen;
+}
 
-enum { AT_ONCE = 32 }; /* heaps whose locks are asked for with one barrier */
+enum { IDLE_AT_ONCE = 32 }; /* heaps whose locks are asked for with one barrier */
 
 /* Lets go of each heap whose owner has woken up and waits for the lock, so that it need not wait
  * for the other heaps. Clears its entry in heaps[]. Returns whether there was one. */
-static bool let_those_awake(lm_heap_t **heaps, unsigned n, void (*let)(lm_heap_t *heap)) {
+static bool let_those_awake(lm_theap_t **heaps, unsigned n, void (*let)(lm_theap_t *heap)) {
     bool any = false;
     for (unsigned i = 0; i < n; i++) {
         if (heaps[i] == NULL || !lm_biased_wanted(&heaps[i]->lock)) continue;
@@ -123,11 +125,11 @@ static bool let_those_awake(lm_heap_t **heaps, unsigned n, void (*let)(lm_heap_t
     return any;
 }
 
-static void let(lm_heap_t *heap) { lm_biased_let(&heap->lock); }
+static void let(lm_theap_t *heap) { lm_biased_let(&heap->lock); }
 
 /* Calls visit, with the heap's lock held, for each heap whose owner is not inside its lock. The
  * locks were asked for; this function gives them. Returns whether some owner was awake. */
-static bool visit_each(lm_heap_t **heaps, unsigned n, void (*visit)(lm_heap_t *heap)) {
+static bool visit_each(lm_theap_t **heaps, unsigned n, void (*visit)(lm_theap_t *heap)) {
     bool more = false;
     lm_biased_settle();
     for (unsigned i = 0; i < n; i++) {
@@ -146,7 +148,7 @@ static bool visit_each(lm_heap_t **heaps, unsigned n, void (*visit)(lm_heap_t *h
 
 /* The first half of parking: points the owner's lm_heap_self at the empty heap. Returns false, and
  * changes nothing, iff the owner does not sleep. Heap lock held. */
-static bool hide(lm_heap_t *heap) {
+static bool idle_hide(lm_theap_t *heap) {
     /* Asked before the owner's thread-local storage is touched: the thread may have ended without
      * notice. */
     if (!lm_os_thread_sleeps(heap->tid, heap->stack_top)) return false;
@@ -159,7 +161,7 @@ static bool hide(lm_heap_t *heap) {
 }
 
 /* Ends an attempt to park: puts the owner's lm_heap_self back and gives the heap's lock. */
-static void show(lm_heap_t *heap) {
+static void idle_show(lm_theap_t *heap) {
     /* Relaxed: an owner that still reads the empty heap takes the slow path, and waits there. */
     lm_store_relaxed(heap->self, heap->fheap.active_heap);
     let(heap);
@@ -168,11 +170,11 @@ static void show(lm_heap_t *heap) {
 /* Parks each heap whose owner sleeps. The locks were asked for; this function gives them. It parks
  * several heaps at a time, because the look for new signal handlers, which must come last, takes as
  * long as the look at ten threads. Returns whether some owner may fall asleep later. */
-static bool park_each(lm_heap_t **heaps, unsigned n) {
+static bool park_each(lm_theap_t **heaps, unsigned n) {
     bool more = false, looked = false;
     lm_biased_settle();
     for (unsigned i = 0; i < n; i++) {
-        lm_heap_t *heap = heaps[i];
+        lm_theap_t *heap = heaps[i];
         if (heap == NULL) continue;
         bool ours = lm_biased_outside(&heap->lock),
              can = ours && heap->active && !heap->parked && heap->self != NULL && heap->tid != 0;
@@ -180,12 +182,12 @@ static bool park_each(lm_heap_t **heaps, unsigned n) {
             (void)lm_os_handlers_known(); /* sees handlers that are removed before the last look */
             looked = true;
         }
-        if (!can || !hide(heap)) {
+        if (!can || !idle_hide(heap)) {
             heaps[i] = NULL;
             more |= can || !ours;
             let(heap);
         }
-        more |= let_those_awake(heaps, i + 1, show);
+        more |= let_those_awake(heaps, i + 1, idle_show);
         more |= let_those_awake(heaps + i + 1, n - i - 1, let);
     }
     bool sure = looked && lm_os_handlers_known();
@@ -196,10 +198,10 @@ static bool park_each(lm_heap_t **heaps, unsigned n) {
             lm_foreign_return_sleeper(heaps[i]);
             let(heaps[i]);
         } else {
-            show(heaps[i]);
+            idle_show(heaps[i]);
             more = true;
         }
-        more |= let_those_awake(heaps + i + 1, n - i - 1, show);
+        more |= let_those_awake(heaps + i + 1, n - i - 1, idle_show);
     }
     return more;
 }
@@ -209,17 +211,17 @@ static bool park_each(lm_heap_t **heaps, unsigned n) {
 /* Calls visit for all heaps that choose returns true for, up to AT_ONCE at a time. Asks for their
  * locks; visit gives them. Returns whether some thread had something to collect but did not sleep.
  * Registry's lock held. */
-static bool pass(bool (*choose)(lm_heap_t *heap), bool (*visit)(lm_heap_t **heaps, unsigned n)) {
-    lm_heap_t *heaps[AT_ONCE];
+static bool pass(bool (*choose)(lm_theap_t *heap), bool (*visit)(lm_theap_t **heaps, unsigned n)) {
+    lm_theap_t *heaps[IDLE_AT_ONCE];
     unsigned n = 0;
     bool more = false;
     for (lm_node_t *node = lm_registry.first; node != NULL;
          node = lm_list_after(&lm_registry, node)) {
-        lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
+        lm_theap_t *heap = LM_CONTAINER(node, lm_theap_t, link);
         if (!choose(heap)) continue;
         lm_biased_ask(&heap->lock);
         heaps[n++] = heap;
-        if (n < AT_ONCE) continue;
+        if (n < IDLE_AT_ONCE) continue;
         more |= visit(heaps, n);
         n = 0;
     }
@@ -229,36 +231,38 @@ static bool pass(bool (*choose)(lm_heap_t *heap), bool (*visit)(lm_heap_t **heap
 
 /* Heap of the thread that collects, which does not sleep. NULL while the worker collects. Under the
  * registry's lock. */
-static LM_AT_START const lm_heap_t *collectors;
+static LM_AT_START const lm_theap_t *collectors;
 
 /* Returns whether to try to park the heap. Relaxed, here and in the functions that choose heaps
  * below: a heap that is misread now is chosen at a later tick, or left alone under its lock. */
-static bool at_rest_awake(lm_heap_t *heap) {
+static bool at_rest_awake(lm_theap_t *heap) {
     return lm_load_relaxed(&heap->active) && rests(heap) && !lm_load_relaxed(&heap->parked) &&
            heap->fheap.special != LM_IS_BRANCH && heap != collectors;
 }
 
 /* Returns whether the heap may have remote frees to take in. An inactive heap has some only if it
  * was notified of a page. */
-static bool told_or_at_rest(lm_heap_t *heap) {
+static bool told_or_at_rest(lm_theap_t *heap) {
     return lm_load_relaxed(&heap->active) ? rests(heap) : lm_load_relaxed(&heap->notified) != NULL;
 }
 
 /* Takes in what the heap was notified of. Heap lock held. */
-static void take_in(lm_heap_t *heap) {
+static void idle_take_in(lm_theap_t *heap) {
     if (!heap->active)
         lm_remote_drain(heap);
     else
-        collect(heap);
+        idle_collect(heap);
 }
 
-static bool take_in_each(lm_heap_t **heaps, unsigned n) { return visit_each(heaps, n, take_in); }
+static bool take_in_each(lm_theap_t **heaps, unsigned n) {
+    return visit_each(heaps, n, idle_take_in);
+}
 
-static bool kept(lm_heap_t *heap) { return lm_load_relaxed(&heap->kept); }
+static bool idle_kept(lm_theap_t *heap) { return lm_load_relaxed(&heap->kept); }
 
 /* Returns whether the heap has kept its pages for KEEP_TICKS without a thread. Counts a tick. */
-static bool kept_in_vain(lm_heap_t *heap) {
-    if (!kept(heap)) return false;
+static bool kept_in_vain(lm_theap_t *heap) {
+    if (!idle_kept(heap)) return false;
     /* Relaxed: the next thread that leaves pages with the heap sets the count to 0. */
     unsigned ticks = lm_load_relaxed(&heap->rest);
     lm_store_relaxed(&heap->rest, ticks + 1);
@@ -267,21 +271,21 @@ static bool kept_in_vain(lm_heap_t *heap) {
 
 /* Returns whether a heap without a thread has pages: kept ones, or pages on which a remote free was
  * on its way when the thread ended, and that wait in the heap for its notice. */
-static bool kept_or_told(lm_heap_t *heap) {
+static bool kept_or_told(lm_theap_t *heap) {
     /* Relaxed: a notice of this moment is taken the next time. */
-    return kept(heap) ||
+    return idle_kept(heap) ||
            (!lm_load_relaxed(&heap->active) && lm_load_relaxed(&heap->notified) != NULL);
 }
 
 /* Takes the pages from a heap that has no thread. Heap lock held. */
-static void unkeep(lm_heap_t *heap) {
+static void unkeep(lm_theap_t *heap) {
     if (heap->kept)
         lm_heap_unkeep(heap);
     else if (!heap->active)
         lm_remote_drain(heap);
 }
 
-static bool unkeep_each(lm_heap_t **heaps, unsigned n) { return visit_each(heaps, n, unkeep); }
+static bool unkeep_each(lm_theap_t **heaps, unsigned n) { return visit_each(heaps, n, unkeep); }
 
 /* Number of walks of heaps by all threads. During a walk, lm_idle_unkeep and lm_idle_collect_now
  * take no pages. Atomic. Relaxed accesses are enough: a thread that walks takes the registry's lock
@@ -299,23 +303,23 @@ void lm_idle_let(void) {
     (void)lm_add_relaxed(&walks, (unsigned)-1);
 }
 void lm_idle_after_fork(void) { lm_store_relaxed(&walks, walks_here); }
-static bool held(void) { return lm_load_relaxed(&walks) > 0; }
+static bool idle_held(void) { return lm_load_relaxed(&walks) > 0; }
 
 void lm_idle_unkeep(void) {
     /* Inside a fork, in a handler of the program's, the fork holds the locks of the heaps. */
     if (lm_fork_here()) return;
     lm_lock_take(&lm_registry_lock);
-    if (!held() && !lm_fork_here()) (void)pass(kept_or_told, unkeep_each);
+    if (!idle_held() && !lm_fork_here()) (void)pass(kept_or_told, unkeep_each);
     lm_lock_give(&lm_registry_lock);
 }
 
 /* Notes how many slow paths each owner has run. Returns whether some thread has run one since the
  * last note. Registry's lock held. */
-static bool note(void) {
+static bool idle_note(void) {
     bool busy = false;
     for (lm_node_t *node = lm_registry.first; node != NULL;
          node = lm_list_after(&lm_registry, node)) {
-        lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
+        lm_theap_t *heap = LM_CONTAINER(node, lm_theap_t, link);
         if (!lm_load_relaxed(&heap->active) || rests(heap)) continue;
         heap->slow_seen = lm_load_relaxed(&heap->slow);
         /* Relaxed: a thread that is ending may write 0 there at this moment, too. */
@@ -331,9 +335,9 @@ static bool collect_all(bool last) {
     bool more = lm_transfer_empty(last);
     more |= pass(at_rest_awake, park_each);
     more |= pass(told_or_at_rest, take_in_each);
-    more |= pass(last ? kept : kept_in_vain, unkeep_each);
+    more |= pass(last ? idle_kept : kept_in_vain, unkeep_each);
     lm_common_trim();
-    more |= note() || lm_load_relaxed(&lm_heaps_kept) > 0;
+    more |= idle_note() || lm_load_relaxed(&lm_heaps_kept) > 0;
     more |= lm_large_let_go(last);
     more |= lm_reuse_rest(last);
     return more;
@@ -360,15 +364,15 @@ bool lm_idle_collect(bool last) {
 
 void lm_idle_collect_now(void) {
     lm_lock_take(&lm_registry_lock);
-    if (held() || lm_fork_here()) { /* a thread that passes a fork may not touch other heaps */
+    if (idle_held() || lm_fork_here()) { /* a thread that passes a fork may not touch other heaps */
         lm_lock_give(&lm_registry_lock);
         return;
     }
-    (void)note();
+    (void)idle_note();
     /* With 0, a parked heap's pages are swept now, even if they were swept a tick ago. */
     for (lm_node_t *node = lm_registry.first; node != NULL;
          node = lm_list_after(&lm_registry, node)) {
-        lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
+        lm_theap_t *heap = LM_CONTAINER(node, lm_theap_t, link);
         if (lm_load_relaxed(&heap->active)) lm_store_relaxed(&heap->rest, 0);
     }
     collectors = lm_heap_mine();
@@ -379,11 +383,11 @@ void lm_idle_collect_now(void) {
 
 size_t lm_idle_progress(void) {
     size_t sum = 0;
-    const lm_heap_t *mine = lm_heap_mine();
+    const lm_theap_t *mine = lm_heap_mine();
     lm_lock_take(&lm_registry_lock);
     for (lm_node_t *node = lm_registry.first; node != NULL;
          node = lm_list_after(&lm_registry, node)) {
-        const lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
+        const lm_theap_t *heap = LM_CONTAINER(node, lm_theap_t, link);
         if (heap != mine) sum += lm_load_relaxed(&heap->slow) + 1; /* relaxed: a guess is enough */
     }
     lm_lock_give(&lm_registry_lock);

@@ -10,26 +10,28 @@
 #include "heap/core.h"
 
 enum {
-    UNIT = 4096,       /* bytes of which usable sizes are multiples */
+    LARGE_UNIT = 4096, /* bytes of which usable sizes are multiples */
     MOVE_LEAST = 4,    /* slices of the smallest object that is moved by pages, not copied */
     MOVES_MOST = 4096, /* about how many objects may have moved: each takes one map entry */
 };
 
 #if !LM_SECURE
-static size_t slices_for(size_t bytes) { return (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT; }
+static size_t large_slices_for(size_t bytes) {
+    return (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
+}
 #endif
 
 /* Returns the usable size of an object of `bytes` bytes: a multiple of UNIT, or in the secure
  * build, which checks the bytes behind the object, exactly `bytes`; but at least 1. */
 static size_t usable_of(size_t bytes) {
     size_t least = bytes == 0 ? 1 : bytes;
-    return LM_SECURE ? least : lm_align_up(least, UNIT);
+    return LM_SECURE ? least : lm_align_up(least, LARGE_UNIT);
 }
 
 /* Makes a new span an object of `usable` usable bytes. Returns the object. */
 static void *open_at(lm_page_t *page, size_t usable) {
 #if LM_SECURE
-    lm_large_mark(page, usable);
+    lm_large_trailer_write(page, usable);
     lm_large_tail(page);
 #else
     /* Relaxed: a purge of the tail that reads the word meanwhile finds the number that is there. */
@@ -37,7 +39,7 @@ static void *open_at(lm_page_t *page, size_t usable) {
 #endif
     page->block_bytes = 0;
     page->huge = false;
-    page->whole = NULL;
+    page->fheap = NULL;
     lm_store_relaxed(&page->owner, LM_OWNER_NONE);
     lm_span_map(page, 1, page);
     return lm_span_start(page);
@@ -45,15 +47,15 @@ static void *open_at(lm_page_t *page, size_t usable) {
 
 /* Takes a span for an object of `usable` bytes, from the first-class heap's range if it has one,
  * and counts the object. Returns NULL iff there is no memory. No lock held. */
-static lm_page_t *take(const struct loam_heap *whole, size_t usable, size_t align_slices,
-                       bool *zero) {
+static lm_page_t *large_take(const struct loam_heap *fheap, size_t usable, size_t align_slices,
+                             bool *zero) {
     lm_page_t *page;
 #if LM_SECURE
-    page = lm_large_take(whole, usable, align_slices, zero);
+    page = lm_large_take(fheap, usable, align_slices, zero);
 #else
-    if (LM_LIKELY(!lm_whole_has_range(whole)))
-        return lm_span_take_large(slices_for(usable), align_slices, usable, zero);
-    page = lm_whole_take(whole, slices_for(usable), align_slices, zero);
+    if (LM_LIKELY(!lm_fheap_has_range(fheap)))
+        return lm_span_take_large(large_slices_for(usable), align_slices, usable, zero);
+    page = lm_fheap_take(fheap, large_slices_for(usable), align_slices, zero);
 #endif
     if (page != NULL) lm_large_comes_else(usable);
     return page;
@@ -62,15 +64,15 @@ static lm_page_t *take(const struct loam_heap *whole, size_t usable, size_t alig
 /* Takes a span where memory has run out: frees memory that loam keeps, asks the program's handler,
  * and tries again. Returns NULL, after the error handler was called, iff that does not help. No
  * lock held. */
-static LM_COLD lm_page_t *take_of_room_made(struct loam_heap *whole, size_t usable,
+static LM_COLD lm_page_t *take_of_room_made(struct loam_heap *fheap, size_t usable,
                                             size_t align_slices, bool *zero) {
-    if (lm_whole_has_range(whole)) {
-        lm_whole_collect(whole);
-        lm_page_t *page = take(whole, usable, align_slices, zero);
+    if (lm_fheap_has_range(fheap)) {
+        lm_fheap_collect(fheap);
+        lm_page_t *page = large_take(fheap, usable, align_slices, zero);
         if (page != NULL) return page;
     }
-    for (unsigned tries = 0; lm_room_found(usable, &tries);) {
-        lm_page_t *page = take(whole, usable, align_slices, zero);
+    for (unsigned tries = 0; lm_memory_found(usable, &tries);) {
+        lm_page_t *page = large_take(fheap, usable, align_slices, zero);
         if (page != NULL) return page;
     }
     if (align_slices > 1)
@@ -83,21 +85,21 @@ static LM_COLD lm_page_t *take_of_room_made(struct loam_heap *whole, size_t usab
 void *lm_large_alloc(size_t bytes, size_t align, bool *zero) {
     /* Relaxed: a thread that has chosen a first-class heap has set the word itself. */
     if (LM_UNLIKELY(lm_load_relaxed(&lm_heaps_chosen))) {
-        struct loam_heap *whole = lm_heap_chosen();
-        if (whole != NULL) return lm_whole_large_alloc(whole, bytes, align, zero);
+        struct loam_heap *fheap = lm_heap_chosen();
+        if (fheap != NULL) return lm_fheap_large_alloc(fheap, bytes, align, zero);
     }
     return lm_large_open(NULL, bytes, align, zero);
 }
 
-void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *zero) {
+void *lm_large_open(struct loam_heap *fheap, size_t bytes, size_t align, bool *zero) {
     if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST) return lm_too_large_at(bytes, align);
     LM_METER(slow());
-    lm_beat_if_asked();
+    lm_heartbeat_if_asked();
     size_t usable = usable_of(bytes);
     size_t align_slices = align <= LM_SLICE_BYTES ? 1 : align >> LM_SLICE_SHIFT;
-    lm_page_t *page = take(whole, usable, align_slices, zero);
+    lm_page_t *page = large_take(fheap, usable, align_slices, zero);
     if (LM_UNLIKELY(page == NULL)) {
-        page = take_of_room_made(whole, usable, align_slices, zero);
+        page = take_of_room_made(fheap, usable, align_slices, zero);
         if (page == NULL) return lm_no_memory();
     }
     void *p = open_at(page, usable);
@@ -130,7 +132,7 @@ static LM_COLD void freed_at_once(const lm_page_t *page) {
 
 /* Gives back the span of an object that is out of the map. touched: the secure build may write to
  * the object's memory. */
-LM_INLINE void discard(lm_page_t *page, bool touched) {
+LM_INLINE void large_discard(lm_page_t *page, bool touched) {
     LM_PROBE2(large_free, lm_span_start(page), page->bytes);
     lm_span_unfill(page, 0);
 #if LM_SECURE
@@ -160,14 +162,14 @@ void lm_large_free(lm_page_t *page, void *p) {
 #endif
     /* Acquire: if this thread reads NULL because another thread ends the heap at this moment, the
      * span is out of the heap's list already. */
-    if (LM_UNLIKELY(lm_load_acquire(&page->whole) != NULL)) lm_whole_lose(page);
+    if (LM_UNLIKELY(lm_load_acquire(&page->fheap) != NULL)) lm_fheap_lose(page);
     lm_bytes_mine(0, page->bytes);
-    discard(page, true);
+    large_discard(page, true);
 }
 
 void lm_large_discard(lm_page_t *page) {
     lm_span_map(page, 1, &lm_nobody);
-    discard(page, false);
+    large_discard(page, false);
 }
 
 /* Returns whether moving the object's pages beats copying its bytes. The larger the arena, the
@@ -178,7 +180,7 @@ static bool worth_moving(const lm_page_t *page) {
 
 /* Moves the object's pages to a span for `usable` bytes; if roomy, to one that is a quarter longer.
  * Returns the object there, or NULL iff that is not possible: nothing has changed then. */
-static void *move(lm_page_t *page, size_t usable, bool roomy) {
+static void *large_move(lm_page_t *page, size_t usable, bool roomy) {
     size_t had = page->bytes;
     if (LM_UNLIKELY(!lm_span_unmap(page))) return NULL; /* the caller's free reports the mistake */
     lm_span_unfill(page, 0); /* one mremap cannot move both kinds of pages, huge and small */
@@ -186,7 +188,7 @@ static void *move(lm_page_t *page, size_t usable, bool roomy) {
 #if LM_SECURE
     lm_page_t *target = lm_large_move(page, usable, roomy);
 #else
-    size_t slices = slices_for(usable);
+    size_t slices = large_slices_for(usable);
     bool clean, dirty = lm_span_tail_keep(page);
     lm_page_t *target = lm_span_move_to(page, slices + (roomy ? slices / 4 : 0), &clean);
     if (target == NULL)
@@ -204,7 +206,7 @@ static void *move(lm_page_t *page, size_t usable, bool roomy) {
 
 /* Resizes p in place. Returns p; NULL iff that is not possible: nothing has changed then. fresh:
  * see lm_large_fit. */
-static void *fit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fresh) {
+static void *large_fit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fresh) {
 #if LM_SECURE
     size_t had = page->bytes;
     if (!lm_large_intact(page, "realloc") ||
@@ -214,7 +216,7 @@ static void *fit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fre
     return p;
 #else
     (void)roomy; /* an object that grows in place takes no more than it needs */
-    size_t usable = usable_of(bytes), slices = slices_for(usable);
+    size_t usable = usable_of(bytes), slices = large_slices_for(usable);
     size_t had = page->bytes, had_slices = page->slices;
     bool zero = false;
     if (usable <= had) {
@@ -240,10 +242,10 @@ static void *fit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fre
 /* Resizes p in place, or moves its pages if that pays. Returns the object; NULL iff neither works:
  * nothing has changed then. fresh: see lm_large_fit. */
 static void *fit_or_move(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fresh) {
-    if (fit(page, p, bytes, roomy, fresh) != NULL) return p;
+    if (large_fit(page, p, bytes, roomy, fresh) != NULL) return p;
     if (!worth_moving(page)) return NULL;
     size_t usable = usable_of(bytes), had_slices = page->slices;
-    p = move(page, usable, roomy);
+    p = large_move(page, usable, roomy);
     if (p == NULL) return NULL;
     if (fresh != NULL)
         *fresh = had_slices << LM_SLICE_SHIFT;
@@ -254,14 +256,15 @@ static void *fit_or_move(lm_page_t *page, void *p, size_t bytes, bool roomy, siz
 
 /* Resizes an object by `how`, within the limits of the first-class heap that it belongs to, if any.
  * Counts the change. Returns what `how` returns. */
-static void *change(lm_page_t *page, void *p, size_t bytes, size_t *fresh, lm_large_change_t *how) {
+static void *large_change(lm_page_t *page, void *p, size_t bytes, size_t *fresh,
+                          lm_large_change_t *how) {
     /* Acquire: if this thread reads NULL because another thread ends the heap at this moment, the
      * span is out of the heap's list already. */
-    struct loam_heap *whole = lm_load_acquire(&page->whole);
+    struct loam_heap *fheap = lm_load_acquire(&page->fheap);
     size_t had = page->bytes;
-    void *there = LM_LIKELY(whole == NULL)
+    void *there = LM_LIKELY(fheap == NULL)
                       ? how(page, p, bytes, true, fresh)
-                      : lm_whole_large_change(whole, page, p, bytes, fresh, how);
+                      : lm_fheap_large_change(fheap, page, p, bytes, fresh, how);
     if (there == NULL) return NULL;
     size_t has = lm_page_of(there)->bytes;
     if (has != had || there != p) lm_bytes_mine(has, had);
@@ -270,7 +273,7 @@ static void *change(lm_page_t *page, void *p, size_t bytes, size_t *fresh, lm_la
 
 bool lm_large_fit(lm_page_t *page, size_t bytes, size_t *fresh) {
     if (bytes > LM_REQUEST_MOST || LM_TOOLS) return false;
-    return change(page, lm_span_start(page), bytes, fresh, fit) != NULL;
+    return large_change(page, lm_span_start(page), bytes, fresh, large_fit) != NULL;
 }
 
 #if LM_TOOLS
@@ -282,18 +285,19 @@ bool lm_large_expand(lm_page_t *page, const void *p, size_t bytes) {
     size_t hidden = (size_t)(start + page->bytes - fence);
     if (bytes > LM_REQUEST_MOST) return false;
     lm_tools_show(fence, hidden);
-    if (change(page, lm_span_start(page), bytes, NULL, fit) == NULL) {
+    if (large_change(page, lm_span_start(page), bytes, NULL, large_fit) == NULL) {
         lm_tools_hide(fence, hidden);
         return false;
     }
-    lm_word_set(start + page->bytes, requested, LM_STATE_USED); /* lm_mark expects this word */
+    lm_word_set(start + page->bytes, requested,
+                LM_STATE_USED); /* lm_trailer_write expects this word */
     return true;
 }
 #endif
 
 void *lm_large_resize_fresh(lm_page_t *page, void *p, size_t bytes, size_t *fresh) {
     if (bytes > LM_REQUEST_MOST || LM_TOOLS) return NULL;
-    p = change(page, p, bytes, fresh, fit_or_move);
+    p = large_change(page, p, bytes, fresh, fit_or_move);
     lm_limit_answer_if_crossed();
     return p;
 }

@@ -29,7 +29,7 @@ static lm_lock_t *common_lock(void) { return &lm_common_lock; }
 #define LOCKS_EACH_HEAP(heap, node) \
     for (lm_node_t *node = lm_registry.first; node != NULL; \
          node = lm_list_after(&lm_registry, node)) \
-        for (lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link); heap != NULL; heap = NULL)
+        for (lm_theap_t *heap = LM_CONTAINER(node, lm_theap_t, link); heap != NULL; heap = NULL)
 
 static bool heaps_hold(uint64_t until) {
     LOCKS_EACH_HEAP(heap, node) lm_biased_ask(&heap->lock);
@@ -50,22 +50,22 @@ static void heaps_let(void) {
 }
 
 static bool heaps_are_mine(void) {
-    const lm_heap_t *mine = lm_heap_mine();
+    const lm_theap_t *mine = lm_heap_mine();
     return mine != NULL && !lm_biased_outside(&mine->lock);
 }
 
 static void fheaps_let(void) {
-    if (lm_lock_is_mine(&lm_registry_lock)) lm_whole_let();
+    if (lm_lock_is_mine(&lm_registry_lock)) lm_fheap_let();
 }
 
-static const lock_row_t rows[] = {
+static const lock_row_t locks_rows[] = {
     {.name = "walk of the special allocators", .hold = walk_hold, .let = walk_let},
     {.name = "registry of heaps", .lock = registry_lock},
     /* Before its heap: a thread that holds it may wait there to be let in. */
     {.name = "common heap", .lock = common_lock},
-    {.name = "branches of ended threads", .hold = lm_whole_hold_late}, /* fheaps_let */
+    {.name = "branches of ended threads", .hold = lm_fheap_hold_late}, /* fheaps_let */
     {.name = "heaps", .hold = heaps_hold, .let = heaps_let, .is_mine = heaps_are_mine},
-    {.name = "first-class heaps", .hold = lm_whole_hold, .let = fheaps_let},
+    {.name = "first-class heaps", .hold = lm_fheap_hold, .let = fheaps_let},
     {.name = "transfer cache",
      .hold = lm_transfer_hold,
      .let = lm_transfer_let,
@@ -82,30 +82,30 @@ static const lock_row_t rows[] = {
 
 /* ---- Along the table ---- */
 
-enum { LOCK_ROWS = sizeof rows / sizeof rows[0] };
+enum { LOCK_ROWS = sizeof locks_rows / sizeof locks_rows[0] };
 
 bool lm_locks_hold(uint64_t until) {
     for (size_t i = 0; i < LOCK_ROWS; i++) {
-        lm_lock_t *lock = rows[i].lock != NULL ? rows[i].lock() : NULL;
+        lm_lock_t *lock = locks_rows[i].lock != NULL ? locks_rows[i].lock() : NULL;
         if (lock != NULL && !lm_lock_hold(lock, until)) return false;
-        if (rows[i].hold != NULL && !rows[i].hold(until)) return false;
+        if (locks_rows[i].hold != NULL && !locks_rows[i].hold(until)) return false;
     }
     return true;
 }
 
 void lm_locks_let(void) {
     for (size_t i = LOCK_ROWS; i-- > 0;) {
-        lm_lock_t *lock = rows[i].lock != NULL ? rows[i].lock() : NULL;
+        lm_lock_t *lock = locks_rows[i].lock != NULL ? locks_rows[i].lock() : NULL;
         if (lock != NULL) lm_lock_let(lock);
-        if (rows[i].let != NULL) rows[i].let();
+        if (locks_rows[i].let != NULL) locks_rows[i].let();
     }
 }
 
 bool lm_locks_any_is_mine(void) {
     for (size_t i = 0; i < LOCK_ROWS; i++) {
-        const lm_lock_t *lock = rows[i].lock != NULL ? rows[i].lock() : NULL;
+        const lm_lock_t *lock = locks_rows[i].lock != NULL ? locks_rows[i].lock() : NULL;
         if (lock != NULL && lm_lock_is_mine(lock)) return true;
-        if (rows[i].is_mine != NULL && rows[i].is_mine()) return true;
+        if (locks_rows[i].is_mine != NULL && locks_rows[i].is_mine()) return true;
     }
     return false;
 }

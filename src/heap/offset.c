@@ -28,7 +28,7 @@
 /* Bytes: smallest gap before an object, and smallest shift. */
 enum { GAP_LEAST = LOAM_DEBUG ? 16 : 0, SHIFT_LEAST = LM_OFFSET_FRONT + GAP_LEAST };
 /* The bit of a shift that says that the block, or object, is free. */
-#define FREED (~(UINT64_MAX >> 1))
+#define OFFSET_FREED (~(UINT64_MAX >> 1))
 
 /* The start of a block. */
 typedef struct front {
@@ -42,11 +42,11 @@ LM_STATIC_ASSERT(sizeof(front_t) == LM_OFFSET_FRONT, "the least shift, in the sm
 
 /* The heap of all pages of these objects. Only its lists of partial and full pages are used, under
  * the lock. */
-static lm_heap_t pages;
-static lm_lock_t lock;
+static lm_theap_t offset_pages;
+static lm_lock_t offset_lock;
 
-lm_lock_t *lm_offset_fork_lock(void) { return &lock; }
-lm_heap_t *lm_offset_heap(void) { return &pages; }
+lm_lock_t *lm_offset_fork_lock(void) { return &offset_lock; }
+lm_theap_t *lm_offset_heap(void) { return &offset_pages; }
 
 /* ---- From a pointer to its block ---- */
 
@@ -81,7 +81,7 @@ static uint64_t sum_of(const lm_page_t *page, const void *p, uint64_t shift) {
 }
 
 /* Writes the shift, with FREED or not, of the block around p. */
-static void give(lm_page_t *page, const void *p, uint64_t shift) {
+static void offset_give(lm_page_t *page, const void *p, uint64_t shift) {
     lm_store_relaxed(given_in(page, p), shift | sum_of(page, p, shift));
 }
 
@@ -99,7 +99,7 @@ bool lm_offset_in_carved(const lm_page_t *page, const void *p) {
 
 bool lm_offset_is_object(const lm_page_t *page, const void *p) {
     if (!lm_offset_in_carved(page, p)) return false;
-    return (lm_offset_given(page, p) & ~FREED) ==
+    return (lm_offset_given(page, p) & ~OFFSET_FREED) ==
            (size_t)((const char *)p - lm_offset_start(page, p));
 }
 
@@ -111,8 +111,8 @@ const char *lm_offset_object(const lm_page_t *page, const void *p) {
 
 #if LOAM_DEBUG
 const void *lm_offset_freed(const lm_page_t *page, const void *block) {
-    uint64_t said = lm_offset_given(page, block), shift = said & ~FREED;
-    bool was = (said & FREED) != 0 && shift < page->block_bytes;
+    uint64_t said = lm_offset_given(page, block), shift = said & ~OFFSET_FREED;
+    bool was = (said & OFFSET_FREED) != 0 && shift < page->block_bytes;
     return was ? (const char *)block + shift : NULL;
 }
 #endif
@@ -120,7 +120,7 @@ const void *lm_offset_freed(const lm_page_t *page, const void *block) {
 /* ---- Allocating ---- */
 
 /* Takes a block of the page, which has a free or an untouched one. Lock held. */
-static lm_block_t *pop(lm_page_t *page) {
+static lm_block_t *offset_pop(lm_page_t *page) {
     if (page->free == NULL) {
         uint32_t before = page->carved;
         page->free = lm_page_carve(page);
@@ -135,29 +135,30 @@ static lm_block_t *pop(lm_page_t *page) {
 }
 
 /* Returns a block of the class; NULL iff there is no memory. Lock not held. */
-static lm_block_t *attempt(unsigned size_class) {
-    lm_lock_take(&lock);
-    pages.token = LM_OWNER_OFFSET;
-    lm_list_t *list = &pages.partial[size_class];
+static lm_block_t *offset_attempt(unsigned size_class) {
+    lm_lock_take(&offset_lock);
+    offset_pages.token = LM_OWNER_OFFSET;
+    lm_list_t *list = &offset_pages.partial[size_class];
     lm_page_t *page = list->first != NULL ? LM_CONTAINER(list->first, lm_page_t, link)
-                                          : lm_page_create(&pages, size_class);
+                                          : lm_page_create(&offset_pages, size_class);
     lm_block_t *block = NULL;
     if (page != NULL) {
-        if (page->place == LM_AT_NOWHERE) lm_page_to_partial(&pages, page);
-        block = pop(page);
-        if (page->free == NULL && page->carved == page->capacity) lm_page_to_full(&pages, page);
+        if (page->in_list == LM_AT_NOWHERE) lm_page_to_partial(&offset_pages, page);
+        block = offset_pop(page);
+        if (page->free == NULL && page->carved == page->capacity)
+            lm_page_to_full(&offset_pages, page);
     }
-    lm_lock_give(&lock);
+    lm_lock_give(&offset_lock);
     return block;
 }
 
 /* Returns a block of the class, or NULL with errno ENOMEM. If memory has run out, frees memory that
  * loam keeps, asks the program's handler, and tries again. No lock held. */
 static void *block_alloc(unsigned size_class) {
-    lm_block_t *block = attempt(size_class);
+    lm_block_t *block = offset_attempt(size_class);
     size_t bytes = lm_class_bytes(size_class);
-    for (unsigned tries = 0; LM_UNLIKELY(block == NULL) && lm_room_found(bytes, &tries);)
-        block = attempt(size_class);
+    for (unsigned tries = 0; LM_UNLIKELY(block == NULL) && lm_memory_found(bytes, &tries);)
+        block = offset_attempt(size_class);
     if (LM_LIKELY(block != NULL)) return lm_taken(block);
     lm_refused(bytes, false);
     return lm_no_memory();
@@ -171,21 +172,21 @@ static size_t shift_at(uintptr_t start, size_t align, size_t offset) {
 /* Returns the smallest class of which every block can hold the object; 0 iff there is none. That is
  * either a class whose blocks are multiples of align, so that their shifts are equal; or one whose
  * blocks are large enough at any multiple of 16. */
-static unsigned class_for(size_t whole, size_t align, size_t offset) {
+static unsigned offset_class_for(size_t padded, size_t align, size_t offset) {
     size_t beyond = offset % (align < 16 ? align : 16);
-    size_t loose = SHIFT_LEAST + align - (beyond == 0 ? 16 : beyond) + whole;
+    size_t loose = SHIFT_LEAST + align - (beyond == 0 ? 16 : beyond) + padded;
     unsigned any = loose <= LM_BLOCK_MOST ? lm_class_of(loose) : 0;
     unsigned aligned =
-        align <= LM_BLOCK_MOST ? lm_class_aligned(shift_at(0, align, offset) + whole, align) : 0;
+        align <= LM_BLOCK_MOST ? lm_class_aligned(shift_at(0, align, offset) + padded, align) : 0;
     return any == 0 || (aligned != 0 && aligned < any) ? aligned : any;
 }
 
 /* Returns the start of a span for the object, or NULL with errno ENOMEM. *zero: see
  * lm_large_alloc. */
-static void *large_alloc(size_t whole, size_t align, size_t offset, bool *zero) {
+static void *offset_large_alloc(size_t padded, size_t align, size_t offset, bool *zero) {
     size_t shift = shift_at(0, align, offset);
     /* The object belongs to no first-class heap, because its free does not look for one. */
-    void *start = lm_large_open(NULL, shift + whole, align, zero);
+    void *start = lm_large_open(NULL, shift + padded, align, zero);
     if (start == NULL) return NULL;
     lm_page_t *page = lm_page_of(start);
     lm_store_relaxed(&page->owner, LM_OWNER_OFFSET);
@@ -199,14 +200,14 @@ void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero) {
     LM_METER(slow());
     offset &= align - 1;
     /* At least one byte, so that p lies in its block. */
-    size_t whole = (bytes == 0 ? 1 : bytes) + LM_TRAILER;
-    unsigned size_class = class_for(whole, align, offset);
+    size_t padded = (bytes == 0 ? 1 : bytes) + LM_TRAILER;
+    unsigned size_class = offset_class_for(padded, align, offset);
     if (size_class != 0 && zero != NULL) *zero = false;
     void *start = size_class != 0 ? block_alloc(size_class)
-                                  : large_alloc(lm_large_need(whole), align, offset, zero);
+                                  : offset_large_alloc(lm_large_need(padded), align, offset, zero);
     if (start == NULL) return NULL;
     size_t shift = shift_at((uintptr_t)start, align, offset);
-    give(lm_page_of(start), start, shift);
+    offset_give(lm_page_of(start), start, shift);
     /* A block in use has no link: so checks/offset_gap.c finds that a shift was overwritten. */
     if (LM_SECURE) ((lm_block_t *)start)->next = NULL;
     lm_gap_fill((char *)start, (char *)start + shift);
@@ -219,11 +220,11 @@ void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero) {
 /* Puts a block back on its page, and gives the page back if it is empty. Lock not held. */
 static void block_free(lm_page_t *page, lm_block_t *block) {
     lm_given_at(page, block);
-    lm_lock_take(&lock);
-    if (page->place == LM_AT_FULL) lm_page_to_partial(&pages, page);
+    lm_lock_take(&offset_lock);
+    if (page->in_list == LM_AT_FULL) lm_page_to_partial(&offset_pages, page);
     lm_page_put(page, block, block, 1);
-    if (page->live == 0) lm_page_release(&pages, page);
-    lm_lock_give(&lock);
+    if (page->live == 0) lm_page_release(&offset_pages, page);
+    lm_lock_give(&offset_lock);
 }
 
 /* The descriptor keeps its owner until its slices are used again, for the reason that page.c
@@ -236,14 +237,14 @@ void lm_offset_unmap(lm_page_t *page, const void *p) {
 /* Marks p's block as free if p is the object in it, which has that shift. Returns the shift that
  * the block had before; shift | FREED if the page has gone; 0 if no block was carved there. */
 static uint64_t claim_block(lm_page_t *page, const void *p, uint64_t shift) {
-    uint64_t said = shift | FREED;
-    lm_lock_take(&lock);
+    uint64_t said = shift | OFFSET_FREED;
+    lm_lock_take(&offset_lock);
     /* The page may be gone, if another thread freed p at this moment and p was its last object. */
     if (lm_page_of(p) == page && lm_is_offset(page)) {
         said = lm_offset_in_carved(page, p) ? lm_offset_given(page, p) : 0;
-        if (said == shift) give(page, p, shift | FREED);
+        if (said == shift) offset_give(page, p, shift | OFFSET_FREED);
     }
-    lm_lock_give(&lock);
+    lm_lock_give(&offset_lock);
     return said;
 }
 
@@ -252,7 +253,7 @@ bool lm_offset_claim(lm_page_t *page, const void *p) {
     uint64_t shift = (uint64_t)((const char *)p - lm_offset_start(page, p));
     uint64_t said = large ? lm_offset_given(page, p) : claim_block(page, p, shift);
     if (LM_LIKELY(said == shift) && (!large || LM_LIKELY(lm_span_unmap(page)))) return true;
-    bool freed = (said & ~FREED) == shift;
+    bool freed = (said & ~OFFSET_FREED) == shift;
 #if LM_GUARD_LINKS
     if (!freed && lm_offset_front_damaged(page, p)) return false;
 #endif
@@ -272,7 +273,7 @@ void lm_offset_end(lm_page_t *page, void *p) {
         return;
     }
     lm_block_t *block = (lm_block_t *)(void *)lm_offset_start(page, p);
-    if (LM_SECURE) memset(p, 0, lm_block_room(page, p));
+    if (LM_SECURE) memset(p, 0, lm_block_usable(page, p));
     block_free(page, block);
 }
 
@@ -285,6 +286,6 @@ void lm_offset_unclaim(lm_page_t *page, const void *p) {
     if (page->kind != LM_KIND_PAGE)
         lm_span_map(page, 1, page);
     else
-        give(page, p, lm_offset_given(page, p) & ~FREED);
+        offset_give(page, p, lm_offset_given(page, p) & ~OFFSET_FREED);
 }
 #endif

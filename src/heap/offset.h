@@ -49,7 +49,7 @@ LM_INLINE size_t lm_block_bytes(const lm_page_t *page) {
 }
 
 /* Returns the bytes of a block from the object p on. */
-LM_INLINE size_t lm_block_room(const lm_page_t *page, const void *p) {
+LM_INLINE size_t lm_block_usable(const lm_page_t *page, const void *p) {
     size_t bytes = lm_block_bytes(page);
     if (LM_LIKELY(!lm_is_offset(page))) return bytes;
     return bytes - (size_t)((const char *)p - lm_offset_start(page, p));
@@ -73,6 +73,6 @@ void lm_offset_unmap(lm_page_t *page, const void *p);
 
 lm_lock_t *lm_offset_fork_lock(void);
 /* Returns the heap whose lists of pages hold these pages. Its lock is lm_offset_fork_lock. */
-lm_heap_t *lm_offset_heap(void);
+lm_theap_t *lm_offset_heap(void);
 
 #endif

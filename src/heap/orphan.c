@@ -25,24 +25,24 @@ static bool useful(const lm_page_t *page) {
 
 /* Adds the page to the list of its class if it has blocks to hand out. Lock held. */
 static void link_if_useful(lm_page_t *page) {
-    if (page->place == LM_AT_ORPHANS || !useful(page)) return;
-    page->place = LM_AT_ORPHANS;
+    if (page->in_list == LM_AT_ORPHANS || !useful(page)) return;
+    page->in_list = LM_AT_ORPHANS;
     lm_list_add_last(&orphans[page->size_class], &page->link);
     lm_store_relaxed(&some[page->size_class], true);
 }
 
 /* Takes the page off the list of its class, if it is there. Lock held. */
 static void unlink_page(lm_page_t *page) {
-    if (page->place == LM_AT_ORPHANS) {
+    if (page->in_list == LM_AT_ORPHANS) {
         lm_list_t *list = &orphans[page->size_class];
         lm_list_remove(list, &page->link);
         lm_store_relaxed(&some[page->size_class], list->first != NULL);
     }
-    page->place = LM_AT_NOWHERE;
+    page->in_list = LM_AT_NOWHERE;
 }
 
 bool lm_orphan_add(lm_page_t *page) {
-    LM_ASSERT(page->place == LM_AT_NOWHERE && page->bias == 0);
+    LM_ASSERT(page->in_list == LM_AT_NOWHERE && page->bias == 0);
     lm_lock_take(&lock);
     lm_store_relaxed(&page->owner, LM_OWNER_NONE);
     uint64_t none = 0;
@@ -60,7 +60,7 @@ bool lm_orphan_add(lm_page_t *page) {
 }
 
 /* Makes the heap the orphan's owner. The heap's lock and the orphans' lock are held. */
-static void become_owner(lm_heap_t *heap, lm_page_t *page) {
+static void become_owner(lm_theap_t *heap, lm_page_t *page) {
     unlink_page(page);
     lm_tally_sub(&tally, 1);
     page->heap = heap;
@@ -71,7 +71,7 @@ static void become_owner(lm_heap_t *heap, lm_page_t *page) {
     lm_store_release(&page->remote, 0);
 }
 
-lm_page_t *lm_orphan_adopt(lm_heap_t *heap, unsigned size_class) {
+lm_page_t *lm_orphan_adopt(lm_theap_t *heap, unsigned size_class) {
     /* Relaxed: a thread that misses an orphan of this moment creates a page instead. */
     if (!lm_load_relaxed(&some[size_class])) return NULL;
     lm_lock_take(&lock);
@@ -90,7 +90,7 @@ static bool is_orphan(const lm_page_t *page) {
     return lm_load_relaxed(&page->remote) & LM_REMOTE_ORPHAN;
 }
 
-bool lm_orphan_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail,
+bool lm_orphan_free(lm_theap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail,
                     uint32_t n) {
     if (heap != NULL) lm_biased_enter(&heap->lock);
     lm_lock_take(&lock);

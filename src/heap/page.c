@@ -29,10 +29,10 @@ enum {
 
 /* Takes a span for a page of the heap: from the range of the heap's first-class heap, if it has
  * one, and otherwise from the arena. crowded, *zero and the result: see lm_span_take_page. */
-LM_INLINE lm_page_t *take(const lm_heap_t *heap, size_t slices, size_t block_bytes, bool crowded,
-                          bool *zero) {
-    if (LM_UNLIKELY(lm_whole_has_range(heap->fheap.fheap)))
-        return lm_whole_take_page(heap->fheap.fheap, slices, block_bytes, crowded, zero);
+LM_INLINE lm_page_t *page_take(const lm_theap_t *heap, size_t slices, size_t block_bytes,
+                               bool crowded, bool *zero) {
+    if (LM_UNLIKELY(lm_fheap_has_range(heap->fheap.fheap)))
+        return lm_fheap_take_page(heap->fheap.fheap, slices, block_bytes, crowded, zero);
     return lm_span_take_page(slices, block_bytes, crowded, zero);
 }
 
@@ -49,10 +49,11 @@ static LM_COLD lm_page_t *give_up(lm_page_t *page) {
 #endif
 
 /* lm_page_create without a look at the limit of a first-class heap. */
-static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
+static lm_page_t *page_create(lm_theap_t *heap, unsigned size_class) {
     size_t block_bytes = lm_class_bytes(size_class), slices = lm_class_slices(block_bytes);
     bool zero;
-    lm_page_t *page = take(heap, slices, block_bytes, heap->full[size_class].first != NULL, &zero);
+    lm_page_t *page =
+        page_take(heap, slices, block_bytes, heap->full[size_class].first != NULL, &zero);
     if (page == NULL) return NULL;
     slices = page->slices;
 #if LM_GUARD_LINKS
@@ -75,7 +76,7 @@ static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
     page->capacity = (uint16_t)(bytes / block_bytes);
     page->size_class = (uint8_t)size_class;
     page->foreign_class = (uint8_t)size_class;
-    page->place = LM_AT_NOWHERE;
+    page->in_list = LM_AT_NOWHERE;
     page->fresh = zero;
     page->link = (lm_node_t){NULL, NULL};
     page->heap = heap;
@@ -93,24 +94,24 @@ static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
 
 /* lm_page_create for a branch of a first-class heap. Returns NULL also iff the page would exceed
  * that heap's hard limit. */
-static LM_NOINLINE lm_page_t *create_counted(lm_heap_t *heap, unsigned size_class) {
+static LM_NOINLINE lm_page_t *create_counted(lm_theap_t *heap, unsigned size_class) {
     size_t slices = lm_class_slices(lm_class_bytes(size_class));
-    if (!lm_whole_count(heap->fheap.fheap, slices)) return NULL;
-    lm_page_t *page = create(heap, size_class);
-    lm_whole_uncount(heap->fheap.fheap, slices - (page != NULL ? page->slices : 0));
+    if (!lm_fheap_count(heap->fheap.fheap, slices)) return NULL;
+    lm_page_t *page = page_create(heap, size_class);
+    lm_fheap_uncount(heap->fheap.fheap, slices - (page != NULL ? page->slices : 0));
     if (page != NULL) page->foreign_class = 0;
     return page;
 }
 
-lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class) {
-    return LM_LIKELY(heap->fheap.fheap == NULL) ? create(heap, size_class)
+lm_page_t *lm_page_create(lm_theap_t *heap, unsigned size_class) {
+    return LM_LIKELY(heap->fheap.fheap == NULL) ? page_create(heap, size_class)
                                                 : create_counted(heap, size_class);
 }
 
 /* lm_page_carve for a page that begins at `start`. Carves as many bytes as the page has carved
  * already, between CARVE_LEAST and CARVE_MOST: a thread that wants three blocks does not pay for a
  * page of them. */
-LM_INLINE lm_block_t *carve(lm_page_t *page, char *start) {
+LM_INLINE lm_block_t *page_carve(lm_page_t *page, char *start) {
     size_t bytes = page->block_bytes, more = page->carved * bytes;
     if (more < CARVE_LEAST) more = CARVE_LEAST;
     if (more > CARVE_MOST) more = CARVE_MOST;
@@ -145,14 +146,14 @@ LM_INLINE lm_block_t *carve(lm_page_t *page, char *start) {
 }
 
 static LM_NOINLINE lm_block_t *carve_in_range(lm_page_t *page) {
-    return carve(page, lm_range_span_start(page));
+    return page_carve(page, lm_range_span_start(page));
 }
 
 lm_block_t *lm_page_carve(lm_page_t *page) {
     /* The rare case is a function of its own, so that the usual one calls nothing and saves no
      * registers. */
     if (LM_UNLIKELY(page->range != 0)) return carve_in_range(page);
-    return carve(page, (char *)(lm_arena.base + (lm_span_slice(page) << LM_SLICE_SHIFT)));
+    return page_carve(page, (char *)(lm_arena.base + (lm_span_slice(page) << LM_SLICE_SHIFT)));
 }
 
 void lm_page_put(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n) {
@@ -163,24 +164,25 @@ void lm_page_put(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n
 
 /* ---- Lists ---- */
 
-void lm_page_unlink(lm_heap_t *heap, lm_page_t *page) {
-    if (page->place == LM_AT_PARTIAL) lm_list_remove(&heap->partial[page->size_class], &page->link);
-    if (page->place == LM_AT_FULL) {
+void lm_page_unlink(lm_theap_t *heap, lm_page_t *page) {
+    if (page->in_list == LM_AT_PARTIAL)
+        lm_list_remove(&heap->partial[page->size_class], &page->link);
+    if (page->in_list == LM_AT_FULL) {
         lm_list_remove(&heap->full[page->size_class], &page->link);
         lm_store_relaxed(&page->live, page->live + page->bias);
         page->bias = 0;
     }
-    if (page->place == LM_AT_CURRENT) heap->current[page->size_class] = NULL;
-    page->place = LM_AT_NOWHERE;
+    if (page->in_list == LM_AT_CURRENT) heap->current[page->size_class] = NULL;
+    page->in_list = LM_AT_NOWHERE;
 }
 
-void lm_page_to_partial(lm_heap_t *heap, lm_page_t *page) {
+void lm_page_to_partial(lm_theap_t *heap, lm_page_t *page) {
     lm_page_unlink(heap, page);
-    page->place = LM_AT_PARTIAL;
+    page->in_list = LM_AT_PARTIAL;
     lm_list_add_last(&heap->partial[page->size_class], &page->link);
 }
 
-void lm_page_to_full(lm_heap_t *heap, lm_page_t *page) {
+void lm_page_to_full(lm_theap_t *heap, lm_page_t *page) {
     LM_ASSERT(page->free == NULL && page->carved == page->capacity && page->bias == 0);
     lm_page_unlink(heap, page);
     uint32_t wake = page->capacity / 4u;
@@ -188,7 +190,7 @@ void lm_page_to_full(lm_heap_t *heap, lm_page_t *page) {
     if (wake > WAKE_MOST) wake = WAKE_MOST;
     page->bias = page->live - wake;
     lm_store_relaxed(&page->live, wake);
-    page->place = LM_AT_FULL;
+    page->in_list = LM_AT_FULL;
     lm_list_add_last(&heap->full[page->size_class], &page->link);
 }
 
@@ -205,7 +207,7 @@ LM_INLINE void retire(lm_page_t *page) {
 
 /* lm_page_retire for a page of a first-class heap. */
 static LM_NOINLINE void retire_counted(lm_page_t *page) {
-    lm_whole_page_goes(page->heap->fheap.fheap, page);
+    lm_fheap_page_goes(page->heap->fheap.fheap, page);
     retire(page);
 }
 
@@ -223,11 +225,11 @@ void lm_page_discard(lm_page_t *page, bool rested) {
     lm_tools_give(page, rested);
 }
 
-void lm_page_release(lm_heap_t *heap, lm_page_t *page) {
+void lm_page_release(lm_theap_t *heap, lm_page_t *page) {
     LM_ASSERT(lm_page_outside(page) == 0);
     /* Acquire: pairs with the push of the thread that freed the page's last block. */
     if (lm_load_acquire(&page->remote) & LM_REMOTE_QUEUED) {
-        if (page->place != LM_AT_PARTIAL) lm_page_to_partial(heap, page);
+        if (page->in_list != LM_AT_PARTIAL) lm_page_to_partial(heap, page);
         return;
     }
     lm_page_unlink(heap, page);
@@ -242,7 +244,7 @@ void lm_page_release(lm_heap_t *heap, lm_page_t *page) {
 /* Returns whether an empty partial page stays in the heap as a vacant one: only if its blocks are
  * larger than VACANT_LEAST, and it is the only partial page of its class. A branch of a first-class
  * heap, which may have a limit, keeps no vacant page. */
-static bool stays(const lm_heap_t *heap, const lm_page_t *page) {
+static bool page_stays(const lm_theap_t *heap, const lm_page_t *page) {
     const lm_node_t *link = &page->link;
     return page->block_bytes > VACANT_LEAST && link->next == link && heap->fheap.fheap == NULL;
 }
@@ -250,13 +252,13 @@ static bool stays(const lm_heap_t *heap, const lm_page_t *page) {
 /* Returns whether a quarter of the heap's pages are gone since the last trim, or half of the
  * largest number that it has had since. Vacant pages count as gone if they are more than
  * VACANT_FEW. */
-static bool shrinks(const lm_heap_t *heap) {
+static bool shrinks(const lm_theap_t *heap) {
     size_t vacant = heap->vacant > VACANT_FEW ? heap->vacant : 0;
     return heap->pages <= heap->trim_at + vacant;
 }
 
 /* Releases the first partial page of the class if it is empty. Heap lock held. */
-static void release_vacant(lm_heap_t *heap, unsigned size_class) {
+static void release_vacant(lm_theap_t *heap, unsigned size_class) {
     lm_node_t *first = heap->partial[size_class].first;
     if (first == NULL) return;
     lm_page_t *page = LM_CONTAINER(first, lm_page_t, link);
@@ -266,7 +268,7 @@ static void release_vacant(lm_heap_t *heap, unsigned size_class) {
 /* Returns whether no block of the current page is in use: all blocks that are not on the page's own
  * list are in the heap's head[] or on `remote`. Then no thread can free a block of the page, and
  * only the owner's malloc can touch it. */
-static bool unused(const lm_heap_t *heap, const lm_page_t *page) {
+static bool unused(const lm_theap_t *heap, const lm_page_t *page) {
     /* Acquire: pairs with the pushes of the threads that freed blocks of the page. */
     uint32_t outside = lm_page_outside(page),
              remote = lm_remote_count(lm_load_acquire(&page->remote));
@@ -276,7 +278,7 @@ static bool unused(const lm_heap_t *heap, const lm_page_t *page) {
     return block == NULL && outside == remote;
 }
 
-void lm_page_trim(lm_heap_t *heap) {
+void lm_page_trim(lm_theap_t *heap) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_page_t *page = heap->current[c];
         if (c >= LM_SMALL_CLASSES) release_vacant(heap, c);
@@ -292,7 +294,7 @@ void lm_page_trim(lm_heap_t *heap) {
 }
 
 void lm_page_event(lm_page_t *page) {
-    lm_heap_t *heap = lm_heap_get();
+    lm_theap_t *heap = lm_heap_get();
     if (heap == NULL) return; /* never happens: the calling thread owned the page */
     if (LM_UNLIKELY(lm_load_relaxed(&page->heap) != heap)) {
         /* The page belongs to another heap of this thread (its own, or a branch); or to any heap,
@@ -309,10 +311,10 @@ void lm_page_event(lm_page_t *page) {
         lm_biased_leave(&heap->lock);
         return;
     }
-    if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
+    if (page->in_list == LM_AT_FULL) lm_page_to_partial(heap, page);
     /* The current page stays, because the next malloc of its class would need a page again. */
-    if (page->live == 0 && page->place == LM_AT_PARTIAL) {
-        if (stays(heap, page))
+    if (page->live == 0 && page->in_list == LM_AT_PARTIAL) {
+        if (page_stays(heap, page))
             heap->vacant++;
         else
             lm_page_release(heap, page);
@@ -321,7 +323,7 @@ void lm_page_event(lm_page_t *page) {
     lm_biased_leave(&heap->lock);
 }
 
-void lm_page_each(lm_heap_t *heap, void (*visit)(lm_page_t *page, void *context), void *context) {
+void lm_page_each(lm_theap_t *heap, void (*visit)(lm_page_t *page, void *context), void *context) {
     size_t left = heap->pages;
     for (unsigned c = 1; c < LM_CLASSES && left > 0; c++) {
         if (heap->current[c] != NULL) {

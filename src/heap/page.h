@@ -11,7 +11,7 @@
 #include "heap/count.h"
 #include "heap/heap.h"
 
-/* The list that a page's link is in: page->place. */
+/* The list that a page's link is in: page->in_list. */
 enum { LM_AT_NOWHERE, LM_AT_CURRENT, LM_AT_PARTIAL, LM_AT_FULL, LM_AT_ORPHANS };
 
 /* Returns the number of the page's blocks that are not on its free list. */
@@ -24,7 +24,7 @@ LM_INLINE uint32_t lm_page_outside(const lm_page_t *page) {
 
 /* Returns a fresh page of that class, owned by the heap, in none of its lists. Returns NULL iff
  * there is no memory. */
-lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class);
+lm_page_t *lm_page_create(lm_theap_t *heap, unsigned size_class);
 
 /* Makes the next untouched blocks into a list. Returns NULL iff there are none. */
 lm_block_t *lm_page_carve(lm_page_t *page);
@@ -43,19 +43,19 @@ LM_INLINE lm_block_t *lm_page_take(lm_page_t *page) {
 }
 
 /* Moves the page to a list of the heap, or out of all of them. */
-void lm_page_to_partial(lm_heap_t *heap, lm_page_t *page);
-void lm_page_to_full(lm_heap_t *heap, lm_page_t *page);
-void lm_page_unlink(lm_heap_t *heap, lm_page_t *page);
+void lm_page_to_partial(lm_theap_t *heap, lm_page_t *page);
+void lm_page_to_full(lm_theap_t *heap, lm_page_t *page);
+void lm_page_unlink(lm_theap_t *heap, lm_page_t *page);
 
 /* Calls visit for each page of the heap, which may leave its list meanwhile. */
-void lm_page_each(lm_heap_t *heap, void (*visit)(lm_page_t *page, void *context), void *context);
+void lm_page_each(lm_theap_t *heap, void (*visit)(lm_page_t *page, void *context), void *context);
 
 /* Puts n blocks, head to tail, back on page->free. */
 void lm_page_put(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n);
 
 /* Gives a page of the heap without a block outside back to the arena. If a remote free has yet to
  * notify the heap of the page, the page stays until that has arrived. */
-void lm_page_release(lm_heap_t *heap, lm_page_t *page);
+void lm_page_release(lm_theap_t *heap, lm_page_t *page);
 
 /* Takes a page that is about to go back out of the map. */
 void lm_page_retire(lm_page_t *page);
@@ -65,7 +65,7 @@ void lm_page_discard(lm_page_t *page, bool rested);
 
 /* Releases vacant pages, and current pages with no block in use. For the owner, or while the heap
  * is parked. */
-void lm_page_trim(lm_heap_t *heap);
+void lm_page_trim(lm_theap_t *heap);
 
 /* ---- orphan.c ---- */
 
@@ -75,11 +75,11 @@ bool lm_orphan_add(lm_page_t *page);
 
 /* Takes an orphan of that class with free blocks. It is unlinked and owned by the heap then.
  * Returns NULL iff there is none. */
-lm_page_t *lm_orphan_adopt(lm_heap_t *heap, unsigned size_class);
+lm_page_t *lm_orphan_adopt(lm_theap_t *heap, unsigned size_class);
 
 /* Frees a chain of n blocks of an orphan. The calling thread becomes its owner, if it has a heap.
  * Returns false iff the page is no orphan any more. No lock held. */
-bool lm_orphan_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail,
+bool lm_orphan_free(lm_theap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail,
                     uint32_t n);
 
 /* Returns the numbers of orphans, those without free blocks included. forget: the peak is looked

@@ -56,7 +56,7 @@ static LM_NOINLINE lm_block_t *list_of_remote(lm_page_t *page) {
 
 /* Takes the freed blocks of a page: those that its owner freed, or otherwise those that other
  * threads freed. Returns NULL iff there are none. */
-LM_INLINE lm_block_t *list_of(lm_page_t *page) {
+LM_INLINE lm_block_t *refill_list_of(lm_page_t *page) {
     lm_block_t *list = lm_page_take(page);
     /* Relaxed: a block that another thread frees at this moment may wait for the next refill. */
     if (list != NULL || LM_LIKELY(lm_remote_count(lm_load_relaxed(&page->remote)) == 0))
@@ -66,7 +66,7 @@ LM_INLINE lm_block_t *list_of(lm_page_t *page) {
 
 /* Looks at the LOOK oldest partial pages. Returns the fuller of the COMPARED oldest of them that
  * have free blocks; NULL iff no page has any. */
-static lm_page_t *fullest(lm_heap_t *heap, unsigned size_class) {
+static lm_page_t *fullest(lm_theap_t *heap, unsigned size_class) {
     lm_list_t *list = &heap->partial[size_class];
     lm_page_t *best = NULL;
     int left = LOOK, compare = COMPARED;
@@ -82,7 +82,7 @@ static lm_page_t *fullest(lm_heap_t *heap, unsigned size_class) {
 
 /* Returns a partial page with untouched blocks: it stopped being current because another page had
  * free blocks. Returns NULL iff there is none. */
-static lm_page_t *set_aside(lm_heap_t *heap, unsigned size_class) {
+static lm_page_t *refill_set_aside(lm_theap_t *heap, unsigned size_class) {
     lm_list_t *list = &heap->partial[size_class];
     for (lm_node_t *node = list->first; node != NULL; node = lm_list_after(list, node)) {
         lm_page_t *page = LM_CONTAINER(node, lm_page_t, link);
@@ -94,7 +94,7 @@ static lm_page_t *set_aside(lm_heap_t *heap, unsigned size_class) {
 /* Returns a full page with a free block, though too few were freed to make the page partial
  * (page.c). Looks at up to LOOK_FULL pages, and begins behind them the next time. Returns NULL iff
  * none of these pages has a free block. */
-static lm_page_t *awake_early(lm_heap_t *heap, unsigned size_class) {
+static lm_page_t *awake_early(lm_theap_t *heap, unsigned size_class) {
     lm_list_t *list = &heap->full[size_class];
     lm_node_t *begin = list->first;
     if (begin == NULL) return NULL;
@@ -108,7 +108,7 @@ static lm_page_t *awake_early(lm_heap_t *heap, unsigned size_class) {
 }
 
 /* Takes in the remote frees of each page of a list of the heap. Heap lock held. */
-static void look_at(lm_heap_t *heap, lm_list_t *list) {
+static void refill_look_at(lm_theap_t *heap, lm_list_t *list) {
     lm_node_t *next;
     for (lm_node_t *node = list->first; node != NULL; node = next) {
         lm_page_t *page = LM_CONTAINER(node, lm_page_t, link);
@@ -116,7 +116,7 @@ static void look_at(lm_heap_t *heap, lm_list_t *list) {
         lm_block_t *head, *tail;
         uint32_t n = lm_remote_take(page, &head, &tail);
         if (n == 0) continue;
-        if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
+        if (page->in_list == LM_AT_FULL) lm_page_to_partial(heap, page);
         lm_page_put(page, head, tail, n);
         if (page->live == 0) lm_page_release(heap, page);
     }
@@ -124,21 +124,21 @@ static void look_at(lm_heap_t *heap, lm_list_t *list) {
 
 /* Takes in the remote frees that the worker found while the owner slept, and could not take in
  * (idle.c). Heap lock held. */
-static LM_COLD void look_behind(lm_heap_t *heap) {
+static LM_COLD void look_behind(lm_theap_t *heap) {
     heap->left_behind = 0;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
-        look_at(heap, &heap->partial[c]);
-        look_at(heap, &heap->full[c]);
+        refill_look_at(heap, &heap->partial[c]);
+        refill_look_at(heap, &heap->full[c]);
     }
 }
 
-void lm_heap_take_in(lm_heap_t *heap) {
+void lm_heap_take_in(lm_theap_t *heap) {
     lm_remote_drain(heap);
     if (heap->left_behind > 0) look_behind(heap);
 }
 
 /* Returns a partial page of the heap with freed blocks; NULL if the search finds none. */
-static lm_page_t *woken(lm_heap_t *heap, unsigned size_class) {
+static lm_page_t *woken(lm_theap_t *heap, unsigned size_class) {
     lm_page_t *page = fullest(heap, size_class);
     if (page == NULL && heap->left_behind > 0) {
         look_behind(heap);
@@ -151,7 +151,7 @@ static lm_page_t *woken(lm_heap_t *heap, unsigned size_class) {
  * list. A list of at most n blocks is taken whole, and no block of it is read. From a longer list
  * only the first CUT_MOST blocks are taken, because the search for the end of the cut reads each
  * block. */
-static lm_block_t *cut(lm_page_t *page, uint32_t n) {
+static lm_block_t *refill_cut(lm_page_t *page, uint32_t n) {
     page->fresh = false; /* from now on, another class's list holds blocks of the page */
     if (page->carved - page->live <= n) return lm_page_take(page);
     lm_block_t *list = page->free, *tail = list;
@@ -169,7 +169,7 @@ static lm_block_t *cut(lm_page_t *page, uint32_t n) {
 /* Takes freed blocks of a class that is at most a quarter larger, about as many as a page would
  * carve. So the peak stays lower than with new memory; and a large used block costs less than
  * memory that the system must clear first. Returns NULL iff no freed block is found. */
-static lm_block_t *of_larger(lm_heap_t *heap, unsigned size_class) {
+static lm_block_t *of_larger(lm_theap_t *heap, unsigned size_class) {
     size_t bytes = lm_class_bytes(size_class), align = bytes & -bytes;
     for (unsigned c = size_class + 1; c < LM_CLASSES && 4 * lm_class_bytes(c) <= 5 * bytes; c++) {
         /* Blocks must keep the alignment that lm_class_aligned promises for the class. */
@@ -177,9 +177,9 @@ static lm_block_t *of_larger(lm_heap_t *heap, unsigned size_class) {
         lm_page_t *page = heap->current[c];
         if (page == NULL || page->free == NULL) page = fullest(heap, c);
         if (page == NULL) continue;
-        lm_block_t *list = cut(page, (uint32_t)(LARGER_BYTES / bytes));
+        lm_block_t *list = refill_cut(page, (uint32_t)(LARGER_BYTES / bytes));
         /* Otherwise pages without a block would collect at the front of the partial list. */
-        if (page->free == NULL && page->carved == page->capacity && page->place == LM_AT_PARTIAL)
+        if (page->free == NULL && page->carved == page->capacity && page->in_list == LM_AT_PARTIAL)
             lm_page_to_full(heap, page);
         return list;
     }
@@ -188,7 +188,7 @@ static lm_block_t *of_larger(lm_heap_t *heap, unsigned size_class) {
 
 /* Takes blocks of other threads' pages: from this thread's own list, then from the transfer cache.
  * Returns NULL iff both have none, or too few. */
-static lm_block_t *of_others(lm_heap_t *heap, unsigned size_class) {
+static lm_block_t *refill_of_others(lm_theap_t *heap, unsigned size_class) {
     lm_block_t *list = NULL;
     if (heap->foreign[size_class].first != NULL) list = lm_foreign_take(heap, size_class);
     if (list != NULL || heap == &lm_heap_common) return list;
@@ -217,7 +217,7 @@ static void searched(lm_foreign_t *class, bool found) {
 
 /* Begins to load the descriptors that a search may read. With a large heap no cache holds them, and
  * each load would wait for the previous one. */
-LM_INLINE void read_ahead(const lm_heap_t *heap, unsigned size_class) {
+LM_INLINE void read_ahead(const lm_theap_t *heap, unsigned size_class) {
     LM_PREFETCH(heap->partial[size_class].first);
     LM_PREFETCH(heap->full[size_class].first);
 }
@@ -231,7 +231,7 @@ LM_INLINE void read_ahead_page(const lm_page_t *page) {
 
 /* Returns a list of blocks for head[size_class], which is empty, and sets holds[]. Returns NULL iff
  * there is no memory. Heap lock held. */
-static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
+static lm_block_t *refill_refill(lm_theap_t *heap, unsigned size_class) {
     lm_page_t *page = heap->current[size_class];
     lm_foreign_t *class = &heap->foreign[size_class];
     lm_block_t *list;
@@ -240,12 +240,12 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
     heap->holds[size_class] = LM_HOLDS_OWN;
     read_ahead(heap, size_class);
     if (page != NULL) {
-        list = list_of(page);
+        list = refill_list_of(page);
         if (list != NULL) return list;
     }
     for (;;) {
         lm_page_t *other = woken(heap, size_class);
-        list = other == NULL && shares ? of_others(heap, size_class) : NULL;
+        list = other == NULL && shares ? refill_of_others(heap, size_class) : NULL;
         if (other == NULL && list == NULL && worth_searching(class)) {
             if (size_class >= LM_SMALL_CLASSES) other = awake_early(heap, size_class);
             /* Not in secure builds, where a block's canary lies at the end of its size class. */
@@ -254,7 +254,7 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
         }
         while (other == NULL && list == NULL && lm_remote_waits(heap)) {
             lm_remote_drain_some(heap); /* pages that the first drain left for later */
-            if (page != NULL && (list = list_of(page)) != NULL) return list;
+            if (page != NULL && (list = refill_list_of(page)) != NULL) return list;
             other = fullest(heap, size_class);
         }
         if (list != NULL) {
@@ -273,31 +273,31 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
                 lm_page_to_full(heap, page);
         }
         page = other;
-        if (page == NULL) page = set_aside(heap, size_class);
+        if (page == NULL) page = refill_set_aside(heap, size_class);
         if (page == NULL) page = awake_early(heap, size_class);
         if (page == NULL && shares) page = lm_orphan_adopt(heap, size_class);
         if (page == NULL) page = lm_page_create(heap, size_class);
         if (page == NULL) return NULL;
-        if (page->place == LM_AT_PARTIAL && page->live == 0 && heap->vacant > 0) heap->vacant--;
+        if (page->in_list == LM_AT_PARTIAL && page->live == 0 && heap->vacant > 0) heap->vacant--;
         lm_page_unlink(heap, page);
-        page->place = LM_AT_CURRENT;
+        page->in_list = LM_AT_CURRENT;
         /* A page that the heap's last thread left has no owner. Relaxed: other threads compare the
          * word with their own tokens, and this store makes it equal to no token of theirs. */
         lm_store_relaxed(&page->owner, heap->token);
         heap->current[size_class] = page;
-        list = list_of(page);
+        list = refill_list_of(page);
         if (list != NULL) return list;
     }
 }
 
-void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
+void *lm_heap_refill(lm_theap_t *heap, unsigned size_class) {
     lm_biased_enter(&heap->lock);
     lm_store_relaxed(&heap->slow, heap->slow + 1);
     if (LM_UNLIKELY(lm_remote_waits(heap))) lm_remote_drain_some(heap);
     /* The common heap's head[] need not be empty: all allocations from that heap come here. */
     lm_block_t *block = heap->head[size_class];
     if (block == NULL) {
-        block = refill(heap, size_class);
+        block = refill_refill(heap, size_class);
         if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0) && block != NULL)
             lm_sampled_limit(heap, size_class, block);
     }
@@ -309,14 +309,14 @@ void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
 /* Returns a block from what the calling thread's malloc allocates from: its heap, its chosen
  * branch, or the common heap. Returns NULL iff there is no memory. No lock held. */
 LM_INLINE void *from_other_page(unsigned size_class) {
-    lm_heap_t *heap = lm_heap_get();
+    lm_theap_t *heap = lm_heap_get();
     if (LM_UNLIKELY(heap == NULL)) return lm_common_alloc(size_class);
     /* Relaxed: LM_HAS_RETIRED may be set at any time, by a thread that deletes a heap, and the next
      * refill may notice it. LM_IS_BRANCH never changes. */
     unsigned special = lm_load_relaxed(&heap->fheap.special);
     if (LM_UNLIKELY(special != 0)) {
         if (special == LM_IS_BRANCH) return lm_branch_alloc(heap, size_class);
-        lm_whole_part_with_retired(heap);
+        lm_fheap_part_with_retired(heap);
     }
     /* The list is looked at anew, because lm_heap_get may have allocated when it made the heap.
      * Relaxed: a stale count only moves the moment from which the heap borrows. */
@@ -333,7 +333,7 @@ LM_INLINE void *from_other_page(unsigned size_class) {
  * program's handler, then tries again. Returns a block, or NULL with errno ENOMEM. No lock held. */
 static LM_COLD void *from_room_made(unsigned size_class) {
     size_t bytes = lm_class_bytes(size_class);
-    for (unsigned tries = 0; lm_room_found(bytes, &tries);) {
+    for (unsigned tries = 0; lm_memory_found(bytes, &tries);) {
         void *block = from_other_page(size_class);
         if (block != NULL) return block;
     }
@@ -355,7 +355,7 @@ LM_STATIC_ASSERT((size_t)LM_QUIET_MOST == (size_t)LM_BLOCK_MOST, "one comparison
 
 /* Returns a block of the current page, if the page has freed blocks, and otherwise of a refill. The
  * heap's list of the class is empty. No lock held. */
-LM_INLINE void *take(size_t size_class, lm_heap_t *heap) {
+LM_INLINE void *refill_take(size_t size_class, lm_theap_t *heap) {
     lm_page_t *page = heap->current[size_class];
     lm_block_t *block;
     if (LM_LIKELY(page != NULL) && LM_LIKELY((block = lm_page_take(page)) != NULL)) {
@@ -373,21 +373,22 @@ LM_INLINE void *take(size_t size_class, lm_heap_t *heap) {
  * filled or sampling is on. */
 static LM_NOINLINE void *take_unquiet(size_t bytes, size_t size_class) {
     if (bytes > LM_BLOCK_MOST) return lm_large_alloc(bytes, 1, NULL);
-    lm_beat_if_asked();
+    lm_heartbeat_if_asked();
     if (lm_perturb_matters()) return lm_perturb_alloc(bytes, (unsigned)size_class);
     /* Relaxed: no other data depends on the rate. */
     if (lm_load_relaxed(&lm_sampling.rate) != 0)
         return lm_sampled_slow(bytes, (unsigned)size_class);
-    lm_heap_t *heap = lm_heap_self;
+    lm_theap_t *heap = lm_heap_self;
     /* The program's deferred free, if it was called above, may have filled the list. */
     void *block = lm_block_pop_of(heap, size_class);
-    return block != NULL ? block : take(size_class, heap);
+    return block != NULL ? block : refill_take(size_class, heap);
 }
 
 /* `heap` is the heap in which the fast path met an empty list. lm_heap_self is not read anew: the
  * worker may have hidden the heap for a moment (idle.c), and a heap that reappears may have a
  * list. */
-void *lm_block_take(size_t bytes, size_t size_class, lm_heap_t *heap) {
-    if (LM_UNLIKELY(bytes > lm_peek(&lm_quiet_most))) return take_unquiet(bytes, size_class);
-    return take(size_class, heap);
+void *lm_block_take(size_t bytes, size_t size_class, lm_theap_t *heap) {
+    if (LM_UNLIKELY(bytes > lm_peek(&lm_slowpath_hook_limit)))
+        return take_unquiet(bytes, size_class);
+    return refill_take(size_class, heap);
 }

@@ -52,7 +52,7 @@ static uint64_t offset16(const lm_page_t *page, const lm_block_t *block) {
 
 /* Puts the page on the stack of the heap that owns it. The caller has just set QUEUED. */
 static void notify(lm_page_t *page) {
-    lm_heap_t *heap = page->heap;
+    lm_theap_t *heap = page->heap;
     lm_page_t *top = lm_load_relaxed(&heap->notified);
     do {
         page->notified = top;
@@ -63,7 +63,7 @@ static void notify(lm_page_t *page) {
     if (lm_add_relaxed(&heap->pending, 1) >= POKE_PAGES) lm_purge_poke(true);
 }
 
-void lm_remote_push(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail,
+void lm_remote_push(lm_theap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail,
                     uint32_t n) {
     uint64_t word = lm_load_relaxed(&page->remote), next;
     do {
@@ -105,21 +105,21 @@ typedef struct chain {
 
 /* Puts a chain on its page, which the heap owns: it may have adopted the page since it freed the
  * blocks. back: the blocks were counted as handed out. Heap lock held. */
-static void put_own(lm_heap_t *heap, const chain_t *chain, bool back) {
+static void put_own(lm_theap_t *heap, const chain_t *chain, bool back) {
     lm_page_t *page = chain->page;
-    if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
+    if (page->in_list == LM_AT_FULL) lm_page_to_partial(heap, page);
     lm_page_put(page, chain->head, chain->tail, chain->count);
     /* The page's own counts now show the blocks as not handed out, or as freed. */
     if (back)
         lm_count_back(page, chain->count);
     else
         lm_bytes_add(heap, 0, 0 - (size_t)chain->count * page->block_bytes);
-    if (page->live == 0 && page->place == LM_AT_PARTIAL) lm_page_release(heap, page);
+    if (page->live == 0 && page->in_list == LM_AT_PARTIAL) lm_page_release(heap, page);
 }
 
 /* Hands a chain over to its page. heap: the heap that may own the page, with its lock held; NULL:
  * no heap owns it. back: the blocks were counted as handed out. */
-static void send(lm_heap_t *heap, const chain_t *chain, bool back) {
+static void remote_send(lm_theap_t *heap, const chain_t *chain, bool back) {
     /* The heap is compared as well, because a branch of this thread has the same token, but another
      * lock. Relaxed: if the word is the heap's token, this thread or one before it under the heap's
      * lock wrote it. */
@@ -136,7 +136,7 @@ static void send(lm_heap_t *heap, const chain_t *chain, bool back) {
 
 /* Sorts the list by pages and hands it over to them. heap: the heap that may own some of these
  * pages, whose lock is held; NULL: no heap does. back: the blocks were counted as handed out. */
-static void sort_and_send(lm_heap_t *heap, lm_block_t *list, bool back) {
+static void sort_and_send(lm_theap_t *heap, lm_block_t *list, bool back) {
     chain_t chains[CHAINS];
     lm_block_t *next;
     for (unsigned i = 0; i < CHAINS; i++) chains[i].page = NULL;
@@ -145,7 +145,7 @@ static void sort_and_send(lm_heap_t *heap, lm_block_t *list, bool back) {
         lm_page_t *page = lm_page_of(block);
         chain_t *chain = &chains[lm_span_slice(page) % CHAINS];
         if (chain->page != page) {
-            if (chain->page != NULL) send(heap, chain, back);
+            if (chain->page != NULL) remote_send(heap, chain, back);
             *chain = (chain_t){page, NULL, block, 0};
         }
         lm_link_set(block, chain->head);
@@ -153,16 +153,16 @@ static void sort_and_send(lm_heap_t *heap, lm_block_t *list, bool back) {
         chain->count++;
     }
     for (unsigned i = 0; i < CHAINS; i++) {
-        if (chains[i].page != NULL) send(heap, &chains[i], back);
+        if (chains[i].page != NULL) remote_send(heap, &chains[i], back);
     }
 }
 
-void lm_foreign_send(lm_heap_t *heap, lm_block_t *list) { sort_and_send(heap, list, false); }
+void lm_foreign_send(lm_theap_t *heap, lm_block_t *list) { sort_and_send(heap, list, false); }
 
-void lm_foreign_send_back(lm_heap_t *heap, lm_block_t *list) { sort_and_send(heap, list, true); }
+void lm_foreign_send_back(lm_theap_t *heap, lm_block_t *list) { sort_and_send(heap, list, true); }
 
 /* Returns the number of blocks on the list. */
-static uint32_t held(const lm_foreign_t *foreign) {
+static uint32_t remote_held(const lm_foreign_t *foreign) {
     return (uint32_t)(foreign->granted - foreign->room);
 }
 
@@ -176,25 +176,25 @@ static void enlist(lm_foreign_t *foreign, lm_block_t *block) {
 }
 
 /* Takes back what was granted to all classes. All lists are empty. */
-static void no_room(lm_heap_t *heap) {
+static void remote_no_room(lm_theap_t *heap) {
     for (unsigned c = 1; c < LM_CLASSES; c++) heap->foreign[c].granted = heap->foreign[c].room = 0;
     heap->foreign_bytes = 0;
 }
 
-void lm_foreign_return_all(lm_heap_t *heap) {
+void lm_foreign_return_all(lm_theap_t *heap) {
     if (heap->foreign_bytes == 0) return;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_foreign_t *foreign = &heap->foreign[c];
         if (foreign->first == NULL) continue;
-        lm_bytes_add(heap, 0, held(foreign) * lm_class_bytes(c));
+        lm_bytes_add(heap, 0, remote_held(foreign) * lm_class_bytes(c));
         lm_foreign_send(heap, lm_foreign_unlist(foreign));
     }
-    no_room(heap);
+    remote_no_room(heap);
 }
 
 /* Blocks of pages that the sleeping thread owns are pushed on `remote` as well, because the thread
  * may wake up and free blocks on these pages. */
-void lm_foreign_return_sleeper(lm_heap_t *heap) {
+void lm_foreign_return_sleeper(lm_theap_t *heap) {
     lm_quarantine_return(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_foreign_t *foreign = &heap->foreign[c];
@@ -205,25 +205,25 @@ void lm_foreign_return_sleeper(lm_heap_t *heap) {
             heap->holds[c] = LM_HOLDS_OWN;
         }
         if (foreign->first == NULL) continue;
-        lm_bytes_add(heap, 0, held(foreign) * lm_class_bytes(c));
+        lm_bytes_add(heap, 0, remote_held(foreign) * lm_class_bytes(c));
         lm_foreign_send(NULL, lm_foreign_unlist(foreign));
     }
 }
 
-lm_block_t *lm_foreign_take(lm_heap_t *heap, unsigned size_class) {
+lm_block_t *lm_foreign_take(lm_theap_t *heap, unsigned size_class) {
     lm_foreign_t *foreign = &heap->foreign[size_class];
     /* A few blocks are not worth this call, and small ones share cache lines with blocks that other
      * threads use. */
-    size_t bytes = held(foreign) * lm_class_bytes(size_class);
-    if (held(foreign) < FEW && bytes < FEW_BYTES) return NULL;
-    lm_count_others(size_class, held(foreign));
+    size_t bytes = remote_held(foreign) * lm_class_bytes(size_class);
+    if (remote_held(foreign) < FEW && bytes < FEW_BYTES) return NULL;
+    lm_count_others(size_class, remote_held(foreign));
     lm_bytes_add(heap, bytes, bytes); /* the blocks are freed, and ready to be allocated */
     return lm_foreign_unlist(foreign);
 }
 
 /* Makes room for more blocks of the class. Returns false iff the list has its full length, or all
  * lists together have. */
-static bool grant(lm_heap_t *heap, unsigned size_class) {
+static bool remote_grant(lm_theap_t *heap, unsigned size_class) {
     lm_foreign_t *foreign = &heap->foreign[size_class];
     size_t bytes = lm_class_bytes(size_class);
     uint32_t most = (uint32_t)(FOREIGN_BYTES / bytes), more = foreign->granted;
@@ -239,9 +239,9 @@ static bool grant(lm_heap_t *heap, unsigned size_class) {
 }
 
 /* Hands a full list over: to the transfer cache, or to the blocks' pages. Heap lock not held. */
-static void hand_over(lm_heap_t *heap, unsigned size_class) {
+static void remote_hand_over(lm_theap_t *heap, unsigned size_class) {
     lm_foreign_t *foreign = &heap->foreign[size_class];
-    size_t bytes = held(foreign) * lm_class_bytes(size_class);
+    size_t bytes = remote_held(foreign) * lm_class_bytes(size_class);
     if (foreign->first == NULL) return;
     lm_bytes_add(heap, 0, bytes);
     if (bytes >= TRANSFER_BYTES && lm_transfer_put(size_class, foreign)) return;
@@ -253,7 +253,7 @@ static void hand_over(lm_heap_t *heap, unsigned size_class) {
 }
 
 /* Frees a block of another thread's page, for the thread that owns `heap`. Heap lock not held. */
-static LM_NOINLINE void remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *block) {
+static LM_NOINLINE void remote_free(lm_theap_t *heap, lm_page_t *page, lm_block_t *block) {
     /* Relaxed, both loads: the class does not change while a block is in use, and a push finds by
      * `remote` whether the page is an orphan. */
     unsigned c = lm_load_relaxed(&page->foreign_class);
@@ -265,12 +265,12 @@ static LM_NOINLINE void remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t
         lm_remote_push(heap, page, block, block, 1);
         return;
     }
-    if (heap->foreign[c].room == 0 && !grant(heap, c)) {
-        hand_over(heap, c);
+    if (heap->foreign[c].room == 0 && !remote_grant(heap, c)) {
+        remote_hand_over(heap, c);
         if (heap->foreign[c].room == 0) {
-            for (unsigned other = 1; other < LM_CLASSES; other++) hand_over(heap, other);
-            no_room(heap);
-            (void)grant(heap, c);
+            for (unsigned other = 1; other < LM_CLASSES; other++) remote_hand_over(heap, other);
+            remote_no_room(heap);
+            (void)remote_grant(heap, c);
         }
     }
     enlist(&heap->foreign[c], block);
@@ -279,7 +279,7 @@ static LM_NOINLINE void remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t
 /* ---- Taking in ---- */
 
 /* Takes the whole stack of pages. Returns its first page; NULL iff the stack is empty. */
-static lm_page_t *unstack(lm_heap_t *heap) {
+static lm_page_t *unstack(lm_theap_t *heap) {
     /* Acquire: this thread sees the links of the stack. Relaxed for `pending`, which is a hint. */
     lm_page_t *page = lm_exchange_acquire(&heap->notified, NULL);
     lm_store_relaxed(&heap->pending, 0);
@@ -302,17 +302,17 @@ static void put_remote(lm_page_t *page, uint64_t word) {
 
 /* Takes in the remote frees of at most `most` pages of a stack. Returns the rest of the stack. Heap
  * lock held. */
-static lm_page_t *take_in(lm_heap_t *heap, lm_page_t *page, unsigned most) {
+static lm_page_t *remote_take_in(lm_theap_t *heap, lm_page_t *page, unsigned most) {
     for (lm_page_t *next; page != NULL && most > 0; page = next, most--) {
         /* Read before QUEUED is cleared: afterwards another thread may queue the page again. */
         next = page->notified;
         /* Acquire: this thread sees the links that the pushing threads wrote. Release: a thread
          * that queues the page again writes `notified` after the load above. */
         uint64_t word = lm_exchange_acq_rel(&page->remote, 0);
-        if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
+        if (page->in_list == LM_AT_FULL) lm_page_to_partial(heap, page);
         if (lm_remote_count(word) > 0) put_remote(page, word);
         lm_bytes_add(heap, 0, 0 - (size_t)lm_remote_count(word) * page->block_bytes);
-        if (page->place != LM_AT_PARTIAL) continue;
+        if (page->in_list != LM_AT_PARTIAL) continue;
         if (page->live == 0) {
             lm_page_release(heap, page);
         } else if (!heap->active && heap->fheap.fheap == NULL) {
@@ -326,17 +326,18 @@ static lm_page_t *take_in(lm_heap_t *heap, lm_page_t *page, unsigned most) {
     return page;
 }
 
-void lm_remote_drain(lm_heap_t *heap) {
-    (void)take_in(heap, heap->coming, UINT_MAX);
+void lm_remote_drain(lm_theap_t *heap) {
+    (void)remote_take_in(heap, heap->coming, UINT_MAX);
     heap->coming = NULL;
     /* Relaxed: a page that is pushed at this moment may wait for the next drain. */
-    if (lm_load_relaxed(&heap->notified) != NULL) (void)take_in(heap, unstack(heap), UINT_MAX);
+    if (lm_load_relaxed(&heap->notified) != NULL)
+        (void)remote_take_in(heap, unstack(heap), UINT_MAX);
 }
 
-void lm_remote_drain_some(lm_heap_t *heap) {
+void lm_remote_drain_some(lm_theap_t *heap) {
     lm_page_t *page = heap->coming;
     if (page != NULL) {
-        page = heap->coming = take_in(heap, page, 1);
+        page = heap->coming = remote_take_in(heap, page, 1);
     } else {
         page = heap->coming = unstack(heap);
         lm_purge_poke(true); /* if the owner sleeps from now on, the worker takes in the rest */
@@ -354,7 +355,7 @@ static LM_NOINLINE void free_slower(void *p, lm_page_t *page) {
     if (LM_UNLIKELY(lm_is_offset(page))) {
         lm_offset_free(page, p);
     } else if (page->kind == LM_KIND_PAGE) {
-        lm_heap_t *heap = lm_heap_get();
+        lm_theap_t *heap = lm_heap_get();
         lm_block_t *block = (lm_block_t *)p;
         if (LM_LIKELY(heap != NULL))
             remote_free(heap->fheap.own_heap, page, block);

@@ -35,7 +35,7 @@ LM_INLINE lm_block_t *lm_remote_at(const lm_page_t *page, uint64_t offset16) {
 /* Hands a chain of n blocks to a page that is not the heap's, or no longer, or whose owner sleeps.
  * heap: the heap of the thread that frees, which becomes the owner if the page is an orphan; NULL:
  * no heap becomes the owner. No lock held; with NULL, a heap's lock may be held. */
-void lm_remote_push(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail,
+void lm_remote_push(lm_theap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail,
                     uint32_t n);
 
 /* Takes the remote blocks of the page as a chain; flags stay. Returns the number of blocks. */
@@ -50,34 +50,34 @@ LM_INLINE lm_block_t *lm_foreign_unlist(lm_foreign_t *foreign) {
 }
 
 /* Below: heap lock held. Hands all blocks of other threads over, each to its page. */
-void lm_foreign_return_all(lm_heap_t *heap);
+void lm_foreign_return_all(lm_theap_t *heap);
 
 /* As lm_foreign_return_all, in place of a thread that sleeps, while the heap is parked. Hands over
  * the blocks of other threads in head[], too. */
-void lm_foreign_return_sleeper(lm_heap_t *heap);
+void lm_foreign_return_sleeper(lm_theap_t *heap);
 
 /* Hands over a list of blocks. heap: the heap that may own some of their pages; NULL: no heap does,
  * and no lock is needed. */
-void lm_foreign_send(lm_heap_t *heap, lm_block_t *list);
+void lm_foreign_send(lm_theap_t *heap, lm_block_t *list);
 
 /* As lm_foreign_send, for a list that was counted as handed out. */
-void lm_foreign_send_back(lm_heap_t *heap, lm_block_t *list);
+void lm_foreign_send_back(lm_theap_t *heap, lm_block_t *list);
 
 /* Takes blocks for malloc from the class's list, which is not empty. Returns NULL iff the list is
  * too short. */
-lm_block_t *lm_foreign_take(lm_heap_t *heap, unsigned size_class);
+lm_block_t *lm_foreign_take(lm_theap_t *heap, unsigned size_class);
 
 /* Takes in what other threads freed. Pages of an inactive heap become orphans. */
-void lm_remote_drain(lm_heap_t *heap);
+void lm_remote_drain(lm_theap_t *heap);
 
 /* Returns whether anything waits to be taken in. Relaxed: what comes later is taken later. */
-LM_INLINE bool lm_remote_waits(const lm_heap_t *heap) {
+LM_INLINE bool lm_remote_waits(const lm_theap_t *heap) {
     return heap->coming != NULL || lm_load_relaxed(&heap->notified) != NULL;
 }
 
 /* Takes in what other threads freed on one page, or finds out which pages these are: something
  * waits. For malloc, because one call of lm_remote_drain may find fifty pages. */
-void lm_remote_drain_some(lm_heap_t *heap);
+void lm_remote_drain_some(lm_theap_t *heap);
 
 /* ---- transfer.c ---- */
 

@@ -17,7 +17,7 @@
 void *lm_large_alloc(size_t bytes, size_t align, bool *zero);
 /* Allocates an object that belongs to no heap, in memory for the first-class heap `whole` (NULL:
  * in any memory). */
-void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *zero);
+void *lm_large_open(struct loam_heap *fheap, size_t bytes, size_t align, bool *zero);
 void lm_large_free(lm_page_t *page, void *p);
 /* Frees the object without a look at the heap that it belongs to. */
 void lm_large_discard(lm_page_t *page);
@@ -28,7 +28,7 @@ void lm_large_discard(lm_page_t *page);
 bool lm_large_fit(lm_page_t *page, size_t bytes, size_t *fresh);
 #if LM_TOOLS
 /* lm_large_fit for the object p, in builds for tools, where lm_large_fit itself does nothing. The
- * caller must call lm_mark afterwards. */
+ * caller must call lm_trailer_write afterwards. */
 bool lm_large_expand(lm_page_t *page, const void *p, size_t bytes);
 #endif
 /* lm_large_fit, or else moves the object's pages. Returns the object; NULL iff neither works: then
@@ -68,7 +68,7 @@ LM_INLINE size_t lm_usable_size_of_any(const void *p) {
  * usable bytes. */
 LM_INLINE size_t lm_to_clear(const lm_page_t *page, const void *p, size_t bytes, bool all) {
     size_t trailer = page->kind == LM_KIND_LARGE ? LM_TRAILER_LARGE : LM_TRAILER;
-    return trailer > 0 || !all ? bytes : lm_block_room(page, p);
+    return trailer > 0 || !all ? bytes : lm_block_usable(page, p);
 }
 
 /* Returns whether realloc leaves a block of `have` bytes where it is: at least half of it is used,
@@ -84,7 +84,7 @@ LM_INLINE bool lm_worth_staying(size_t have, size_t bytes) {
  * to, and will grow again: it gets an eighth more than it has, so that the copies add up to a
  * multiple of the last size, not to its square. A program that grows blocks by more than that has
  * spare bytes of its own, and gets what it requests. */
-LM_INLINE size_t lm_with_room(size_t have, size_t bytes) {
+LM_INLINE size_t lm_with_spare(size_t have, size_t bytes) {
     size_t roomy = have + have / 8;
     return bytes > have && bytes < roomy && roomy <= LM_BLOCK_MOST - LM_TRAILER ? roomy : bytes;
 }

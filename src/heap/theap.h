@@ -1,6 +1,6 @@
 /* theap.h: the heap of one thread: its data, and the part of it that each wing owns.
  *
- *   lm_heap_t   [ head[], current[] | lists of pages, lock, owner | parts of the wings | notified ]
+ *   lm_theap_t   [ head[], current[] | lists of pages, lock, owner | parts of the wings | notified ]
  *                 the two fast paths  slow paths, under the lock                         any thread
  *
  * heap.h includes this file. Functions on a heap are declared in heap.h (for other layers) and in
@@ -51,21 +51,21 @@ typedef enum lm_holds {
 enum { LM_IS_BRANCH = 1, LM_HAS_RETIRED = 2, LM_BRANCHES_FEW = 8 };
 
 /* First-class heaps (fheap/). A branch is the part of a first-class heap that one thread allocates
- * from; it is an lm_heap_t as well. */
+ * from; it is an lm_theap_t as well. */
 typedef struct lm_fheap_part {
     struct loam_heap *last_fheap; /* the heap that last_branch belongs to, or LM_NO_FHEAP; atomic */
-    struct lm_heap *last_branch;  /* the branch that this thread used last */
-    struct lm_heap *active_heap;  /* lm_heap_self of the awake thread: its own heap, or a branch */
-    struct lm_heap *own_heap;     /* heap of the thread that owns a branch; atomic in a branch */
-    struct lm_heap *next_branch;  /* atomic: next in a chain of the index, or of spare branches */
+    struct lm_theap *last_branch; /* the branch that this thread used last */
+    struct lm_theap *active_heap; /* lm_heap_self of the awake thread: its own heap, or a branch */
+    struct lm_theap *own_heap;    /* heap of the thread that owns a branch; atomic in a branch */
+    struct lm_theap *next_branch; /* atomic: next in a chain of the index, or of spare branches */
     /* The index of a thread's own heap: its branches in use, by first-class heap. Changed under the
      * registry's lock. */
-    struct lm_heap **buckets; /* 1 << bucket_bits chains, each atomic; NULL: no branch yet */
-    struct lm_heap *few_branches[LM_BRANCHES_FEW]; /* the buckets of a small index */
-    lm_page_t *bucket_memory;                      /* span with the buckets of a larger index */
-    size_t branches;                               /* number of branches in the index */
+    struct lm_theap **buckets; /* 1 << bucket_bits chains, each atomic; NULL: no branch yet */
+    struct lm_theap *few_branches[LM_BRANCHES_FEW]; /* the buckets of a small index */
+    lm_page_t *bucket_memory;                       /* span with the buckets of a larger index */
+    size_t branches;                                /* number of branches in the index */
     uint8_t bucket_bits;
-    struct lm_heap *retired_branches; /* branches to part with; registry's lock */
+    struct lm_theap *retired_branches; /* branches to part with; registry's lock */
     struct loam_heap *fheap; /* the heap that this branch belongs to; NULL: not in use, no branch */
     bool retired;            /* a branch whose heap was deleted: its blocks are malloc's */
     uint8_t special;         /* atomic: LM_IS_BRANCH, LM_HAS_RETIRED */
@@ -128,7 +128,7 @@ typedef struct lm_byte_counts {
 
 /* ---- The heap ---- */
 
-typedef struct LM_ALIGNED(64) lm_heap {
+typedef struct LM_ALIGNED(64) lm_theap {
     lm_block_t *head[LM_CLASSES];   /* free list of each class, ready to hand out */
     lm_page_t *current[LM_CLASSES]; /* the page that head[] is refilled from */
     uint8_t holds[LM_CLASSES];      /* lm_holds_t: which blocks are in head[] */
@@ -137,22 +137,22 @@ typedef struct LM_ALIGNED(64) lm_heap {
     lm_list_t partial[LM_CLASSES]; /* pages with free blocks, other than current[] */
     lm_list_t full[LM_CLASSES];    /* pages with no free block, or too few to be worth a look */
     lm_biased_t lock;
-    bool active;           /* atomic: a thread owns the heap */
-    uint32_t left_behind;  /* number of pages on which the worker found remote frees */
-    bool parked;           /* atomic: the owner slept, and the worker cleared `*self` */
-    unsigned rest;         /* atomic: number of the worker's visits while parked, or while kept */
-    bool kept;             /* atomic: no thread owns it; current[] and head[] wait for the next */
-    lm_page_t *coming;     /* pages taken from `notified` whose remote frees are not taken yet */
-    unsigned vacant;       /* about the number of vacant pages: empty ones that stay (page.c) */
-    unsigned tid;          /* the system's number of the owner; 0: unknown */
-    uintptr_t stack_top;   /* of the owner's stack */
-    struct lm_heap **self; /* address of the owner's lm_heap_self */
-    size_t pages;          /* number of pages that the heap owns */
-    size_t trim_at;        /* number of pages at which empty current and vacant ones go (page.c) */
-    size_t slow;           /* number of slow paths that the owner has taken */
-    size_t slow_seen;      /* the worker's note of `slow`: shows which threads rest */
-    lm_node_t link;        /* in the registry of heaps */
-    struct lm_heap *next_idle;
+    bool active;            /* atomic: a thread owns the heap */
+    uint32_t left_behind;   /* number of pages on which the worker found remote frees */
+    bool parked;            /* atomic: the owner slept, and the worker cleared `*self` */
+    unsigned rest;          /* atomic: number of the worker's visits while parked, or while kept */
+    bool kept;              /* atomic: no thread owns it; current[] and head[] wait for the next */
+    lm_page_t *coming;      /* pages taken from `notified` whose remote frees are not taken yet */
+    unsigned vacant;        /* about the number of vacant pages: empty ones that stay (page.c) */
+    unsigned tid;           /* the system's number of the owner; 0: unknown */
+    uintptr_t stack_top;    /* of the owner's stack */
+    struct lm_theap **self; /* address of the owner's lm_heap_self */
+    size_t pages;           /* number of pages that the heap owns */
+    size_t trim_at;         /* number of pages at which empty current and vacant ones go (page.c) */
+    size_t slow;            /* number of slow paths that the owner has taken */
+    size_t slow_seen;       /* the worker's note of `slow`: shows which threads rest */
+    lm_node_t link;         /* in the registry of heaps */
+    struct lm_theap *next_idle;
     uintptr_t token; /* the owner's */
 
     lm_fheap_part_t fheap;
@@ -170,11 +170,11 @@ typedef struct LM_ALIGNED(64) lm_heap {
     uint32_t pending;                   /* atomic: about how many of them */
 
     lm_byte_counts_t bytes;
-} lm_heap_t;
+} lm_theap_t;
 
 /* The calling thread's heap; an empty one until it first allocates, while it is parked and after it
  * has ended, so that the fast path needs no test for any of these. */
-extern LM_HIDDEN LM_TLS lm_heap_t *lm_heap_self;
-extern LM_HIDDEN lm_heap_t lm_heap_empty;
+extern LM_HIDDEN LM_TLS lm_theap_t *lm_heap_self;
+extern LM_HIDDEN lm_theap_t lm_heap_empty;
 
 #endif

@@ -18,26 +18,27 @@
 #include "heap/core.h"
 
 enum {
-    KEPT_BYTES = 512 * 1024, /* largest sum of carved bytes in the current pages of a kept heap */
-    KEPT_LEAST = 4096,       /* a kept page counts as at least so many bytes */
-    MANY_LEAST = 16,         /* smallest value of lm_heaps_many, in heaps */
+    THREAD_KEPT_BYTES =
+        512 * 1024,    /* largest sum of carved bytes in the current pages of a kept heap */
+    KEPT_LEAST = 4096, /* a kept page counts as at least so many bytes */
+    MANY_LEAST = 16,   /* smallest value of lm_heaps_many, in heaps */
     /* lm_heaps_many for each processor: far more heaps than threads that can run at a time. */
     MANY_EACH = 4,
 };
 
-LM_TLS lm_heap_t *lm_heap_self = &lm_heap_empty;
+LM_TLS lm_theap_t *lm_heap_self = &lm_heap_empty;
 /* The calling thread's own heap, even while lm_heap_self points elsewhere because the heap is
  * parked. NULL before the first allocation; `ended` once the thread has ended. All of loam takes
  * only a few words of static TLS, because libraries that are opened late find little of it. */
-static LM_TLS lm_heap_t *mine;
+static LM_TLS lm_theap_t *thread_mine;
 static LM_TLS unsigned end_calls; /* number of calls of the exit hook in this thread */
-static lm_heap_t *const ended = &lm_heap_empty;
+static lm_theap_t *const thread_ended = &lm_heap_empty;
 
-lm_heap_t lm_heap_empty = {.fheap.last_fheap = LM_NO_FHEAP};
+lm_theap_t lm_heap_empty = {.fheap.last_fheap = LM_NO_FHEAP};
 /* The first heap, which needs no slices of the arena. Most processes need no other. */
-static lm_heap_t first;
+static lm_theap_t thread_first;
 /* Most processes never touch the common heap: lm_common_heap makes it. */
-lm_heap_t lm_heap_common;
+lm_theap_t lm_heap_common;
 
 LM_AT_START lm_lock_t lm_common_lock;
 /* Atomic. Relaxed accesses are enough, because readers need only a guess. */
@@ -50,13 +51,13 @@ LM_AT_START uint32_t lm_heaps_kept;
 LM_AT_START lm_lock_t lm_registry_lock;
 LM_AT_START lm_list_t lm_registry;
 /* First heap that the next thread may get, linked by next_idle. Under the registry's lock. */
-static LM_AT_START lm_heap_t *idle;
+static LM_AT_START lm_theap_t *idle;
 /* Bounds of the unused memory for new heaps. Under the registry's lock. */
 static LM_AT_START char *heaps_next, *heaps_limit;
 static LM_AT_START bool booted, common_made;
 /* The heap that the process started first; NULL after lm_heap_boot. The thread that started the
  * heap has forgotten it if the dynamic linker initialised thread-local storage afterwards. */
-static LM_AT_START lm_heap_t *early;
+static LM_AT_START lm_theap_t *early;
 
 /* ---- The start of a heap ---- */
 
@@ -65,12 +66,12 @@ static void count_processors(void) {
     lm_store_relaxed(&lm_heaps_many, many < MANY_LEAST ? MANY_LEAST : many);
 }
 
-void *lm_heap_room(size_t bytes) {
+void *lm_heap_memory(size_t bytes) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
     bytes = lm_align_up(bytes, 64);
     if (heaps_next == NULL) {
-        heaps_next = (char *)&first;
-        heaps_limit = heaps_next + sizeof first;
+        heaps_next = (char *)&thread_first;
+        heaps_limit = heaps_next + sizeof thread_first;
     }
     if ((size_t)(heaps_limit - heaps_next) < bytes) {
         bool zero;
@@ -86,9 +87,9 @@ void *lm_heap_room(size_t bytes) {
     return room;
 }
 
-lm_heap_t *lm_heap_create(void) {
+lm_theap_t *lm_heap_create(void) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
-    lm_heap_t *heap = (lm_heap_t *)lm_heap_room(sizeof(lm_heap_t));
+    lm_theap_t *heap = (lm_theap_t *)lm_heap_memory(sizeof(lm_theap_t));
     if (heap == NULL) return NULL;
     /* Written before it is read: a read of a fresh page would cost a second page fault. */
     lm_store_relaxed(&heap->head[0], NULL);
@@ -107,7 +108,7 @@ unsigned lm_heap_tid(void) {
     return tid;
 }
 
-void lm_heap_be_known(lm_heap_t *heap) {
+void lm_heap_be_known(lm_theap_t *heap) {
     lm_biased_enter(&heap->lock);
     heap->tid = lm_heap_tid();
     heap->stack_top = lm_os_stack_top();
@@ -117,7 +118,7 @@ void lm_heap_be_known(lm_heap_t *heap) {
 
 /* Makes the calling thread's heap usable again after the worker has parked it (idle.c). Returns
  * what the thread's malloc allocates from: the heap itself or a branch. Heap lock not held. */
-static lm_heap_t *unpark(lm_heap_t *heap) {
+static lm_theap_t *unpark(lm_theap_t *heap) {
     lm_biased_enter(&heap->lock);
     lm_store_relaxed(&heap->parked, false);
     lm_store_relaxed(&heap->slow, heap->slow + 1);
@@ -126,14 +127,14 @@ static lm_heap_t *unpark(lm_heap_t *heap) {
     return heap->fheap.active_heap;
 }
 
-static void no_longer_kept(lm_heap_t *heap) {
+static void no_longer_kept(lm_theap_t *heap) {
     lm_store_relaxed(&heap->kept, false);
     (void)lm_add_relaxed(&lm_heaps_kept, (uint32_t)-1);
 }
 
 /* Makes the calling thread the owner of the current pages that the heap's last thread left. Heap
  * lock held; heap->token is the calling thread's. */
-static void take_over(lm_heap_t *heap) {
+static void take_over(lm_theap_t *heap) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         if (heap->current[c] != NULL) lm_store_relaxed(&heap->current[c]->owner, heap->token);
     }
@@ -146,28 +147,28 @@ void lm_heap_before_start(void) {
 
 /* Gives the calling thread, which knows of no heap, the heap that it started before the dynamic
  * linker initialised thread-local storage. Returns NULL iff the thread started none. */
-static lm_heap_t *remember(void) {
+static lm_theap_t *thread_remember(void) {
     /* Acquire: the heap that `early` names is complete. Relaxed for `active` and `token`: no value
      * that another thread writes into `token` equals the calling thread's. */
-    lm_heap_t *heap = lm_load_acquire(&early);
+    lm_theap_t *heap = lm_load_acquire(&early);
     if (heap == NULL || !lm_load_relaxed(&heap->active)) return NULL;
     if (lm_load_relaxed(&heap->token) != lm_thread_token()) return NULL;
-    mine = heap;
+    thread_mine = heap;
     return unpark(heap);
 }
 
 /* The slow half of lm_heap_get, while lm_heap_self is the empty heap. */
-static LM_NOINLINE lm_heap_t *heap_start(void) {
-    if (mine == ended) return NULL;
-    if (mine != NULL) return unpark(mine);
+static LM_NOINLINE lm_theap_t *heap_start(void) {
+    if (thread_mine == thread_ended) return NULL;
+    if (thread_mine != NULL) return unpark(thread_mine);
     /* Relaxed: a thread that misses the boot finds `early` NULL, or another thread's heap there. */
     if (!lm_load_relaxed(&booted)) {
-        lm_heap_t *forgotten = remember();
+        lm_theap_t *forgotten = thread_remember();
         if (forgotten != NULL) return forgotten;
     }
     lm_unseen_end();
     lm_lock_take(&lm_registry_lock);
-    lm_heap_t *heap = idle;
+    lm_theap_t *heap = idle;
     if (heap != NULL)
         idle = heap->next_idle;
     else
@@ -186,7 +187,7 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
     lm_most(&lm_heap_counts.most, lm_add_relaxed(&lm_heaps_active, 1) + 1);
     (void)lm_add_relaxed(&lm_heap_counts.total, 1);
     lm_biased_leave(&heap->lock);
-    mine = lm_heap_self = heap;
+    thread_mine = lm_heap_self = heap;
     /* Relaxed loads: any of several threads may be the first, and no thread reads a heap that is
      * noted after boot. Release store: the heap is complete for a thread that finds it. */
     if (!lm_load_relaxed(&booted) && lm_load_relaxed(&early) == NULL)
@@ -201,26 +202,28 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
     return heap;
 }
 
-lm_heap_t *lm_heap_get(void) {
-    lm_heap_t *heap = lm_heap_self;
+lm_theap_t *lm_heap_get(void) {
+    lm_theap_t *heap = lm_heap_self;
     return LM_LIKELY(heap != &lm_heap_empty) ? heap : heap_start();
 }
 
-lm_heap_t *lm_heap_mine(void) { return mine != ended ? mine : NULL; }
+lm_theap_t *lm_heap_mine(void) { return thread_mine != thread_ended ? thread_mine : NULL; }
 
 LM_AT_START bool lm_heaps_chosen;
 
 struct loam_heap *lm_heap_chosen(void) {
-    return mine != NULL && mine != ended ? mine->fheap.active_heap->fheap.fheap : NULL;
+    return thread_mine != NULL && thread_mine != thread_ended
+               ? thread_mine->fheap.active_heap->fheap.fheap
+               : NULL;
 }
 
-void lm_heap_face(lm_heap_t *front) {
+void lm_heap_activate(lm_theap_t *front) {
     lm_store_relaxed(&lm_heaps_chosen, true);
     /* Locked, because the worker stores active_heap into lm_heap_self when it ends parking. */
-    lm_biased_enter(&mine->lock);
-    lm_store_relaxed(&mine->fheap.active_heap, front);
+    lm_biased_enter(&thread_mine->lock);
+    lm_store_relaxed(&thread_mine->fheap.active_heap, front);
     lm_store_relaxed(&lm_heap_self, front);
-    lm_biased_leave(&mine->lock);
+    lm_biased_leave(&thread_mine->lock);
 }
 
 void lm_heap_hide_mine(void) {
@@ -230,7 +233,7 @@ void lm_heap_hide_mine(void) {
 
 /* ---- Returning the lists of ready blocks ---- */
 
-void lm_heap_return_head(lm_heap_t *heap, unsigned size_class) {
+void lm_heap_return_head(lm_theap_t *heap, unsigned size_class) {
     lm_block_t *head = heap->head[size_class], *tail = head;
     if (head == NULL) return;
     if (heap->holds[size_class] == LM_HOLDS_OTHERS) {
@@ -245,7 +248,7 @@ void lm_heap_return_head(lm_heap_t *heap, unsigned size_class) {
     lm_page_put(heap->current[size_class], head, tail, n);
 }
 
-void lm_heap_return_handed_out(lm_heap_t *heap) {
+void lm_heap_return_handed_out(lm_theap_t *heap) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         if (heap->holds[c] == LM_HOLDS_OTHERS) lm_heap_return_head(heap, c);
     }
@@ -253,7 +256,7 @@ void lm_heap_return_handed_out(lm_heap_t *heap) {
 
 /* ---- The common heap ---- */
 
-lm_heap_t *lm_common_heap(void) {
+lm_theap_t *lm_common_heap(void) {
     /* Acquire: pairs with the release below. A thread that reads true finds the heap complete. */
     if (LM_LIKELY(lm_load_acquire(&common_made))) return &lm_heap_common;
     lm_lock_take(&lm_registry_lock);
@@ -269,7 +272,7 @@ lm_heap_t *lm_common_heap(void) {
 }
 
 void *lm_common_alloc(unsigned size_class) {
-    lm_heap_t *common = lm_common_heap();
+    lm_theap_t *common = lm_common_heap();
     lm_lock_take(&lm_common_lock);
     void *block = lm_heap_refill(common, size_class);
     lm_lock_give(&lm_common_lock);
@@ -279,7 +282,7 @@ void *lm_common_alloc(unsigned size_class) {
 void lm_common_trim(void) {
     /* Acquire: pairs with the release in lm_common_heap, so that the heap is complete here. */
     if (!lm_load_acquire(&common_made)) return;
-    lm_heap_t *common = &lm_heap_common;
+    lm_theap_t *common = &lm_heap_common;
     lm_lock_take(&lm_common_lock);
     lm_biased_enter(&common->lock);
     lm_remote_drain(common);
@@ -295,14 +298,14 @@ void lm_common_trim(void) {
  * block. Once its thread has borrowed SHARE_MOST blocks of a class, it borrows no more of them. */
 enum { SHARE_BYTES = 256, SHARE_BLOCKS = 8, SHARE_MOST = 32 };
 
-void lm_common_share(lm_heap_t *heap, unsigned size_class) {
+void lm_common_share(lm_theap_t *heap, unsigned size_class) {
     lm_foreign_t *foreign = &heap->foreign[size_class];
     uint32_t n = SHARE_BYTES / (uint32_t)lm_class_bytes(size_class);
     if (size_class >= LM_SMALL_CLASSES + 24 || foreign->shared >= SHARE_MOST) return;
     if (n == 0) n = 1; /* a block is larger than SHARE_BYTES */
     if (n > SHARE_BLOCKS) n = SHARE_BLOCKS;
     lm_block_t *list = NULL;
-    lm_heap_t *common = lm_common_heap();
+    lm_theap_t *common = lm_common_heap();
     /* Held to the end: a fork waits for the lock, and finds no list half moved. */
     lm_lock_take(&lm_common_lock);
     for (; n > 0; n--) {
@@ -323,7 +326,7 @@ void lm_common_share(lm_heap_t *heap, unsigned size_class) {
 /* Takes the page out of the heap. A page without a block in use is added to the chain *empty, which
  * goes to the arena. Any other page becomes an orphan. A page on which a remote free is on its way
  * stays in the heap as a partial page, until the free has arrived. Heap lock held. */
-static void part_with(lm_heap_t *heap, lm_page_t *page, lm_page_t **empty) {
+static void part_with(lm_theap_t *heap, lm_page_t *page, lm_page_t **empty) {
     lm_block_t *head, *tail;
     uint32_t n = lm_remote_take(page, &head, &tail);
     lm_page_unlink(heap, page);
@@ -350,16 +353,16 @@ static void part_with(lm_heap_t *heap, lm_page_t *page, lm_page_t **empty) {
 /* Keeps a current page for the heap's next thread, which may come soon and use the same classes.
  * The page stays current, and its ready blocks stay in head[], because counting them would read
  * each of them. A thread that meanwhile frees a block of the page notifies the heap. */
-static void keep(lm_heap_t *heap, lm_page_t *page) {
+static void thread_keep(lm_theap_t *heap, lm_page_t *page) {
     lm_store_relaxed(&page->owner, LM_OWNER_NONE);
     lm_store_relaxed(&heap->kept, true);
 }
 
 /* Makes the heap inactive and takes all pages out of it. If `keeping`, current pages of up to
  * KEPT_BYTES in all stay for the heap's next thread. Heap lock held. */
-static void part_with_all(lm_heap_t *heap, bool keeping) {
+static void part_with_all(lm_theap_t *heap, bool keeping) {
     lm_page_t *empty = NULL;
-    size_t room = keeping ? KEPT_BYTES : 0;
+    size_t room = keeping ? THREAD_KEPT_BYTES : 0;
     lm_store_relaxed(&heap->rest, 0);
     lm_store_relaxed(&heap->active, false);
     lm_remote_drain(heap);
@@ -373,13 +376,13 @@ static void part_with_all(lm_heap_t *heap, bool keeping) {
         lm_list_t pages = heap->partial[c];
         heap->partial[c].first = NULL;
         if (kept)
-            keep(heap, page);
+            thread_keep(heap, page);
         else if (page != NULL)
             part_with(heap, page, &empty);
         while (pages.first != NULL) {
             page = LM_CONTAINER(pages.first, lm_page_t, link);
             lm_list_remove(&pages, &page->link);
-            page->place = LM_AT_NOWHERE;
+            page->in_list = LM_AT_NOWHERE;
             part_with(heap, page, &empty);
         }
         while (heap->full[c].first != NULL)
@@ -399,21 +402,21 @@ static void part_with_all(lm_heap_t *heap, bool keeping) {
     for (unsigned c = 1; c < LM_CLASSES; c++) heap->foreign[c].shared = 0;
 }
 
-void lm_heap_part_with_all(lm_heap_t *heap) { part_with_all(heap, false); }
+void lm_heap_part_with_all(lm_theap_t *heap) { part_with_all(heap, false); }
 
-void lm_heap_retire(lm_heap_t *heap, bool keeping) {
+void lm_heap_retire(lm_theap_t *heap, bool keeping) {
     part_with_all(heap, keeping);
     (void)lm_add_relaxed(&lm_heaps_active, (uint32_t)-1);
     if (heap->kept) (void)lm_add_relaxed(&lm_heaps_kept, 1);
 }
 
-void lm_heap_idle_add(lm_heap_t *heap) {
+void lm_heap_idle_add(lm_theap_t *heap) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
     heap->next_idle = idle;
     idle = heap;
 }
 
-void lm_heap_unkeep(lm_heap_t *heap) {
+void lm_heap_unkeep(lm_theap_t *heap) {
     lm_page_t *empty = NULL;
     lm_remote_drain(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
@@ -433,15 +436,15 @@ static bool worth_keeping(void) {
 }
 
 /* Retires the calling thread's heap and makes it idle. No lock held. */
-static void end_mine(lm_heap_t *heap) {
+static void end_mine(lm_theap_t *heap) {
     (void)lm_heap_get(); /* unparks the heap */
     lm_quarantine_empty(heap);
     /* Relaxed: no thread asks for this thread's bytes any more. */
     lm_store_relaxed(&heap->bytes.on, false);
-    if (heap->fheap.buckets != NULL) lm_whole_thread_ends(heap);
+    if (heap->fheap.buckets != NULL) lm_fheap_thread_ends(heap);
     lm_biased_enter(&heap->lock);
     lm_foreign_return_all(heap);
-    mine = ended;
+    thread_mine = thread_ended;
     lm_heap_self = &lm_heap_empty;
     heap->self = NULL;
     lm_heap_retire(heap, worth_keeping());
@@ -465,23 +468,23 @@ static bool heap_ended(void *value, unsigned rounds) {
     /* `value` is not used: namespaces made by dlmopen number their keys separately, but share the
      * values. */
     (void)value;
-    if (mine == ended || ++end_calls == 1) return mine != ended;
-    if (mine != NULL) end_mine(mine);
-    mine = end_calls < rounds ? NULL : ended;
-    return mine == NULL;
+    if (thread_mine == thread_ended || ++end_calls == 1) return thread_mine != thread_ended;
+    if (thread_mine != NULL) end_mine(thread_mine);
+    thread_mine = end_calls < rounds ? NULL : thread_ended;
+    return thread_mine == NULL;
 }
 
-void lm_heap_end_in_place_of(lm_heap_t *heap) {
-    mine = heap;
+void lm_heap_end_in_place_of(lm_theap_t *heap) {
+    thread_mine = heap;
     lm_heap_self = heap->fheap.active_heap;
     end_mine(heap);
-    mine = NULL; /* the calling thread itself goes on */
+    thread_mine = NULL; /* the calling thread itself goes on */
 }
 
 void lm_heap_collect(void) {
     (void)lm_reuse_unkeep();
     (void)lm_large_let_go(true);
-    lm_heap_t *heap = lm_heap_mine();
+    lm_theap_t *heap = lm_heap_mine();
     if (heap == NULL) {
         lm_idle_unkeep();
         return;
@@ -510,7 +513,7 @@ void lm_heap_boot(void) {
     lm_store_relaxed(&booted, true);
     lm_lock_give(&lm_registry_lock);
     if (!first) return;
-    if (mine == NULL) (void)remember();
+    if (thread_mine == NULL) (void)thread_remember();
     lm_store_relaxed(&early, NULL);
     lm_biased_boot();
     lm_purge_boot();

@@ -1,5 +1,5 @@
 /* thread.h: a heap's life: its thread, the worker's visits, ended threads, fork (thread.c, idle.c,
- * unseen.c, due.c, fork.c, fork_torn.c).
+ * unseen.c, slowpath_hooks.c, fork.c, fork_torn.c).
  *
  *   first malloc ──> active ──> kept, or retired ──> idle ──> the next thread's
  *                      │ sleeps ──> parked: the worker collects
@@ -20,10 +20,10 @@ extern lm_list_t lm_registry;
 
 /* Returns what the calling thread's malloc allocates from, made if need be: its own heap, or the
  * branch that it chose. Returns NULL iff the thread has ended or there is no memory. */
-lm_heap_t *lm_heap_get(void);
+lm_theap_t *lm_heap_get(void);
 
 /* Returns the calling thread's own heap; NULL iff it has none yet, or none any more. */
-lm_heap_t *lm_heap_mine(void);
+lm_theap_t *lm_heap_mine(void);
 
 /* Returns the first-class heap that the calling thread's malloc uses; NULL: none. */
 struct loam_heap *lm_heap_chosen(void);
@@ -31,14 +31,14 @@ struct loam_heap *lm_heap_chosen(void);
 extern bool lm_heaps_chosen;
 
 /* Sets what lm_heap_get returns from now on: the thread's own heap, or one of its branches. */
-void lm_heap_face(lm_heap_t *front);
+void lm_heap_activate(lm_theap_t *front);
 
 /* Makes the calling thread's next malloc take the slow path, as after parking. No lock needed. */
 void lm_heap_hide_mine(void);
 
 /* Notes in the calling thread's heap what the worker needs to see whether this thread sleeps. Heap
  * lock not held. */
-void lm_heap_be_known(lm_heap_t *heap);
+void lm_heap_be_known(lm_theap_t *heap);
 
 /* Returns the calling thread's number for the worker; 0 where a sandbox may forbid the question. */
 unsigned lm_heap_tid(void);
@@ -47,24 +47,24 @@ unsigned lm_heap_tid(void);
 
 /* Returns zeroed memory that is never freed; a heap in such memory. Return NULL iff there is no
  * memory. Registry's lock held. */
-void *lm_heap_room(size_t bytes);
-lm_heap_t *lm_heap_create(void);
+void *lm_heap_memory(size_t bytes);
+lm_theap_t *lm_heap_create(void);
 
 /* Returns a block of that class from a given heap. Heap lock not held. */
-void *lm_heap_refill(lm_heap_t *heap, unsigned size_class);
+void *lm_heap_refill(lm_theap_t *heap, unsigned size_class);
 /* The rest of malloc's slow path, where the current page has no list. Returns a block, or NULL with
  * errno ENOMEM. */
 void *lm_block_refill(unsigned size_class);
 
 /* Takes in what other threads freed on all pages, and on the pages that the worker was notified of
  * while the owner slept and could not take in. Heap lock held. */
-void lm_heap_take_in(lm_heap_t *heap);
+void lm_heap_take_in(lm_theap_t *heap);
 
 /* Puts the list in head[] back into its page. Heap lock held. */
-void lm_heap_return_head(lm_heap_t *heap, unsigned size_class);
+void lm_heap_return_head(lm_theap_t *heap, unsigned size_class);
 /* Puts every list of blocks that are not of the current page back, because they would keep their
  * pages from being empty. Heap lock held. */
-void lm_heap_return_handed_out(lm_heap_t *heap);
+void lm_heap_return_handed_out(lm_theap_t *heap);
 
 /* ---- thread.c: ended threads ---- */
 
@@ -73,12 +73,12 @@ void lm_heap_return_handed_out(lm_heap_t *heap);
  * head[], unless this heap has had its share. For the owner, while head[] is empty and there is no
  * current page. */
 extern uint32_t lm_heaps_active, lm_heaps_many;
-void lm_common_share(lm_heap_t *heap, unsigned size_class);
+void lm_common_share(lm_theap_t *heap, unsigned size_class);
 
 /* The heap of all threads that have ended but go on. Every call of theirs takes the slow path. */
-extern lm_heap_t lm_heap_common;
+extern lm_theap_t lm_heap_common;
 /* Returns it, made if need be. No lock held. */
-lm_heap_t *lm_common_heap(void);
+lm_theap_t *lm_common_heap(void);
 void *lm_common_alloc(unsigned size_class);
 /* For the worker: takes in what came back, and gives back pages that rest. */
 void lm_common_trim(void);
@@ -88,49 +88,49 @@ extern lm_lock_t lm_common_lock;
 /* Number of heaps that are `kept`. Atomic. */
 extern uint32_t lm_heaps_kept;
 /* Ends that: pages go to the arena, or become orphans. Heap lock held. */
-void lm_heap_unkeep(lm_heap_t *heap);
+void lm_heap_unkeep(lm_theap_t *heap);
 
 /* Gives empty pages to the arena, and makes the others orphans. A page on which a free is on its
  * way belongs to no heap, and follows when the free has arrived. Heap lock held, in place of the
  * owner. */
-void lm_heap_part_with_all(lm_heap_t *heap);
+void lm_heap_part_with_all(lm_theap_t *heap);
 
 /* Makes the heap inactive: empty pages go to the arena, and others become orphans. With
  * `keeping`, the current pages stay in the heap for its next thread. Heap lock held. */
-void lm_heap_retire(lm_heap_t *heap, bool keeping);
+void lm_heap_retire(lm_theap_t *heap, bool keeping);
 
 /* Adds an inactive heap to those that the next thread may get. Registry's lock held. */
-void lm_heap_idle_add(lm_heap_t *heap);
+void lm_heap_idle_add(lm_theap_t *heap);
 
 /* ---- unseen.c: threads whose end the system does not report ---- */
 
 /* The calling thread is such a thread. No lock held. */
-void lm_unseen_add(lm_heap_t *heap);
+void lm_unseen_add(lm_theap_t *heap);
 /* Ends the heaps of some of them that are gone. For a thread without a heap. No lock held. */
 void lm_unseen_end_some(void);
-extern lm_heap_t *lm_unseen; /* atomic: the first of their heaps */
+extern lm_theap_t *lm_unseen; /* atomic: the first of their heaps */
 LM_INLINE void lm_unseen_end(void) {
     /* Relaxed: a heap that comes at this moment is looked at by the next thread. */
     if (LM_UNLIKELY(lm_load_relaxed(&lm_unseen) != NULL)) lm_unseen_end_some();
 }
 /* Ends the heap of a thread that is gone. Its token is the calling thread's, which has no heap of
  * its own. No lock held. */
-void lm_heap_end_in_place_of(lm_heap_t *heap);
+void lm_heap_end_in_place_of(lm_theap_t *heap);
 /* In the child of a fork: only the calling thread's heap, if it is in the list, stays there.
  * Registry's lock held. */
-void lm_unseen_after_fork(lm_heap_t *own_heap);
+void lm_unseen_after_fork(lm_theap_t *own_heap);
 
-/* ---- due.c: no lock held ---- */
+/* ---- slowpath_hooks.c: no lock held ---- */
 
 /* Counts a slow path, for a program that has registered a deferred free or asked for heartbeats. */
-void lm_beat(void);
-LM_INLINE void lm_beat_if_asked(void) {
+void lm_heartbeat(void);
+LM_INLINE void lm_heartbeat_if_asked(void) {
     /* Relaxed: from the next slow path on will do. */
-    if (LM_UNLIKELY(lm_load_relaxed(&lm_beating))) lm_beat();
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_heartbeat_wanted))) lm_heartbeat();
 }
 
-/* Frees memory that loam itself keeps, then calls lm_room_made: whether to try again. */
-bool lm_room_found(size_t bytes, unsigned *tries);
+/* Frees memory that loam itself keeps, then calls lm_memory_made: whether to try again. */
+bool lm_memory_found(size_t bytes, unsigned *tries);
 
 /* ---- idle.c ---- */
 

@@ -15,14 +15,14 @@
  */
 #include "heap/core.h"
 
-enum { SLOTS = 8 }; /* lists that the cache holds for each class */
+enum { TRANSFER_SLOTS = 8 }; /* lists that the cache holds for each class */
 
 /* The lists of one class. All fields are under the lock. */
 typedef struct LM_ALIGNED(64) transfer {
     lm_lock_t lock;
-    uint8_t low;             /* least number of lists since the worker last looked */
-    uint16_t blocks[SLOTS];  /* number of blocks of each list */
-    lm_block_t *list[SLOTS]; /* the lists, oldest first */
+    uint8_t low;                      /* least number of lists since the worker last looked */
+    uint16_t blocks[TRANSFER_SLOTS];  /* number of blocks of each list */
+    lm_block_t *list[TRANSFER_SLOTS]; /* the lists, oldest first */
 } transfer_t;
 
 static transfer_t transfers[LM_CLASSES];
@@ -31,11 +31,11 @@ uint8_t lm_transfer_count[LM_CLASSES];
 bool lm_transfer_put(unsigned size_class, lm_foreign_t *foreign) {
     transfer_t *transfer = &transfers[size_class];
     /* Relaxed: a guess, which the look under the lock confirms. */
-    if (!lm_purge_may_work() || lm_load_relaxed(&lm_transfer_count[size_class]) == SLOTS)
+    if (!lm_purge_may_work() || lm_load_relaxed(&lm_transfer_count[size_class]) == TRANSFER_SLOTS)
         return false;
     lm_lock_take(&transfer->lock);
     uint8_t n = lm_transfer_count[size_class];
-    bool put = n < SLOTS;
+    bool put = n < TRANSFER_SLOTS;
     if (put) {
         /* Moved under the lock, so that a fork finds the list either in the heap or here. */
         transfer->blocks[n] = (uint16_t)(foreign->granted - foreign->room);
@@ -66,7 +66,7 @@ lm_block_t *lm_transfer_take_one(unsigned size_class) {
  * since the last call, or of all. Returns the number of lists that stay. */
 static unsigned send_home(unsigned size_class, bool all) {
     transfer_t *transfer = &transfers[size_class];
-    lm_block_t *list[SLOTS];
+    lm_block_t *list[TRANSFER_SLOTS];
     lm_lock_take(&transfer->lock);
     unsigned count = lm_transfer_count[size_class], n = all ? count : transfer->low,
              left = count - n;

@@ -21,24 +21,24 @@
  */
 #include "heap/core.h"
 
-enum { LOOKS = 4 }; /* heaps that a thread looks at before it gets a heap */
+enum { UNSEEN_LOOKS = 4 }; /* heaps that a thread looks at before it gets a heap */
 
-lm_heap_t *lm_unseen;
+lm_theap_t *lm_unseen;
 /* The last heap of the list that begins at lm_unseen and is linked by next_idle. Under the
  * registry's lock, as are the links. lm_unseen is written under that lock. */
-static LM_AT_START lm_heap_t *last;
+static LM_AT_START lm_theap_t *unseen_last;
 
 /* Adds a heap to the end of the list. Registry's lock held. */
-static void append(lm_heap_t *heap) {
+static void append(lm_theap_t *heap) {
     heap->next_idle = NULL;
     if (lm_unseen == NULL)
         lm_store_relaxed(&lm_unseen, heap); /* relaxed: readers without the lock only guess */
     else
-        last->next_idle = heap;
-    last = heap;
+        unseen_last->next_idle = heap;
+    unseen_last = heap;
 }
 
-void lm_unseen_add(lm_heap_t *heap) {
+void lm_unseen_add(lm_theap_t *heap) {
     heap->tid = lm_heap_tid();
     lm_lock_take(&lm_registry_lock);
     append(heap);
@@ -54,7 +54,7 @@ static void own_list(const lm_list_t *list, uintptr_t token) {
 
 /* Makes the calling thread the owner of a heap and its pages. Relaxed: no other thread has the
  * token. Registry's lock held. */
-static void own(lm_heap_t *heap, uintptr_t token) {
+static void unseen_own(lm_theap_t *heap, uintptr_t token) {
     lm_biased_ask(&heap->lock);
     lm_biased_settle();
     lm_biased_wait(&heap->lock);
@@ -69,21 +69,21 @@ static void own(lm_heap_t *heap, uintptr_t token) {
 
 /* Makes the calling thread the owner of a dead thread's heap and of its branches of first-class
  * heaps. Registry's lock held. */
-static void own_all(lm_heap_t *dead) {
+static void own_all(lm_theap_t *dead) {
     uintptr_t token = lm_thread_token();
     for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n)) {
-        lm_heap_t *heap = LM_CONTAINER(n, lm_heap_t, link);
+        lm_theap_t *heap = LM_CONTAINER(n, lm_theap_t, link);
         if (heap->fheap.own_heap == dead && heap->token == dead->token && heap != dead)
-            own(heap, token);
+            unseen_own(heap, token);
     }
-    own(dead, token);
+    unseen_own(dead, token);
 }
 
 /* Looks at the first heap of the list. If its thread is gone, takes the heap off the list and
  * returns it. Otherwise moves the heap to the end and returns NULL. */
-static lm_heap_t *look(void) {
+static lm_theap_t *unseen_look(void) {
     lm_lock_take(&lm_registry_lock);
-    lm_heap_t *heap = lm_unseen;
+    lm_theap_t *heap = lm_unseen;
     if (heap != NULL) {
         /* Relaxed: readers without the lock only guess. */
         lm_store_relaxed(&lm_unseen, heap->next_idle);
@@ -102,13 +102,13 @@ static lm_heap_t *look(void) {
 LM_COLD void lm_unseen_end_some(void) {
     /* Inside a fork, in a handler of the program's, the fork holds the locks of the heaps. */
     if (lm_fork_here()) return;
-    for (int i = 0; i < LOOKS; i++) {
-        lm_heap_t *heap = look();
+    for (int i = 0; i < UNSEEN_LOOKS; i++) {
+        lm_theap_t *heap = unseen_look();
         if (heap != NULL) lm_heap_end_in_place_of(heap);
     }
 }
 
-void lm_unseen_after_fork(lm_heap_t *own_heap) {
+void lm_unseen_after_fork(lm_theap_t *own_heap) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
     lm_store_relaxed(&lm_unseen, NULL); /* relaxed: the process has one thread */
     if (own_heap == NULL) return;

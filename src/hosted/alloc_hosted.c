@@ -13,27 +13,30 @@
 
 /* ---- Shared pools ---- */
 
-static bool is_for_pool(const loam_shared_pool *pool, size_t bytes, size_t align) {
+static bool alloc_hosted_is_for_pool(const loam_shared_pool *pool, size_t bytes, size_t align) {
     return bytes <= pool->pool.block_bytes && align <= pool->pool.align && lm_is_pow2(align);
 }
 
-static void *pool_alloc(void *self, size_t bytes, size_t align, const char *file, unsigned line) {
+static void *alloc_hosted_pool_alloc(void *self, size_t bytes, size_t align, const char *file,
+                                     unsigned line) {
     loam_shared_pool *pool = (loam_shared_pool *)self;
-    return is_for_pool(pool, bytes, align) ? loam_shared_pool_alloc_at(pool, file, line) : NULL;
+    return alloc_hosted_is_for_pool(pool, bytes, align)
+               ? loam_shared_pool_alloc_at(pool, file, line)
+               : NULL;
 }
-static void *pool_realloc(void *self, void *p, size_t old_bytes, size_t bytes, size_t align,
-                          const char *file, unsigned line) {
+static void *alloc_hosted_pool_realloc(void *self, void *p, size_t old_bytes, size_t bytes,
+                                       size_t align, const char *file, unsigned line) {
     (void)old_bytes;
-    if (p == NULL) return pool_alloc(self, bytes, align, file, line);
-    return is_for_pool((const loam_shared_pool *)self, bytes, align) ? p : NULL;
+    if (p == NULL) return alloc_hosted_pool_alloc(self, bytes, align, file, line);
+    return alloc_hosted_is_for_pool((const loam_shared_pool *)self, bytes, align) ? p : NULL;
 }
-static void pool_free(void *self, void *p, size_t bytes, size_t align, const char *file,
-                      unsigned line) {
+static void alloc_hosted_pool_free(void *self, void *p, size_t bytes, size_t align,
+                                   const char *file, unsigned line) {
     (void)bytes, (void)align;
     loam_shared_pool_free_at((loam_shared_pool *)self, p, file, line);
 }
-const loam_alloc_functions loam_alloc_of_shared_pool = {pool_alloc, pool_realloc, pool_free,
-                                                        "pool"};
+const loam_alloc_functions loam_alloc_of_shared_pool = {
+    alloc_hosted_pool_alloc, alloc_hosted_pool_realloc, alloc_hosted_pool_free, "pool"};
 
 /* ---- The heap ---- */
 

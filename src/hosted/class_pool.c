@@ -21,15 +21,15 @@ typedef struct class_pool {
 } class_pool_t;
 
 static lm_lock_t list_lock;
-static class_pool_t *first; /* atomic; written under list_lock */
-static bool fork_prepared;  /* atomic */
+static class_pool_t *class_pool_first; /* atomic; written under list_lock */
+static bool class_pool_fork_prepared;  /* atomic */
 
-static void before_fork(void) { lm_lock_take(&list_lock); }
-static void after_fork(void) { lm_lock_give(&list_lock); }
+static void class_pool_before_fork(void) { lm_lock_take(&list_lock); }
+static void class_pool_after_fork(void) { lm_lock_give(&list_lock); }
 
 /* Compares without memcmp: ThreadSanitizer intercepts a program's memcmp and sees its reads, but
  * not the list's lock. */
-static bool is_same(const char *name, const char *other, size_t bytes) {
+static bool class_pool_is_same(const char *name, const char *other, size_t bytes) {
     size_t i = 0;
     while (i < bytes && name[i] == other[i]) i++;
     return i == bytes;
@@ -39,10 +39,10 @@ static bool is_for(const class_pool_t *each, const loam_class_pool_key *key) {
     const loam_class_pool_key *had = &each->key;
     return had->name_bytes == key->name_bytes && had->block_bytes == key->block_bytes &&
            had->align == key->align && had->most_blocks == key->most_blocks &&
-           had->module == key->module && is_same(had->name, key->name, key->name_bytes);
+           had->module == key->module && class_pool_is_same(had->name, key->name, key->name_bytes);
 }
 
-static class_pool_t *make(const loam_class_pool_key *key) {
+static class_pool_t *class_pool_make(const loam_class_pool_key *key) {
     size_t bytes = sizeof(class_pool_t) + key->name_bytes + 1;
     class_pool_t *made = (class_pool_t *)lm_block_alloc_lasting(bytes, 16);
     if (made == NULL) return NULL;
@@ -60,7 +60,7 @@ static class_pool_t *make(const loam_class_pool_key *key) {
 }
 
 static class_pool_t *find_locked(const loam_class_pool_key *key) {
-    class_pool_t *each = first;
+    class_pool_t *each = class_pool_first;
     while (each != NULL && !is_for(each, key)) each = each->next;
     return each;
 }
@@ -72,14 +72,15 @@ loam_shared_pool *loam_class_pool_find(const loam_class_pool_key *key) {
     if (found != NULL) return &found->pool;
     /* Without the lock, because the pool registers fork handlers, which must run inside those of
      * this file. */
-    class_pool_t *made = make(key);
+    class_pool_t *made = class_pool_make(key);
     if (made == NULL) return NULL;
-    lm_hosted_on_fork(&fork_prepared, before_fork, after_fork, after_fork);
+    lm_hosted_on_fork(&class_pool_fork_prepared, class_pool_before_fork, class_pool_after_fork,
+                      class_pool_after_fork);
     lm_lock_take(&list_lock);
     found = find_locked(key);
     if (found == NULL) {
-        made->next = first;
-        lm_store_release(&first, made);
+        made->next = class_pool_first;
+        lm_store_release(&class_pool_first, made);
     }
     lm_lock_give(&list_lock);
     if (found == NULL) return &made->pool;
@@ -90,7 +91,7 @@ loam_shared_pool *loam_class_pool_find(const loam_class_pool_key *key) {
 
 size_t loam_class_pools_trim(void) {
     size_t bytes = 0;
-    for (class_pool_t *each = lm_load_acquire(&first); each != NULL; each = each->next)
+    for (class_pool_t *each = lm_load_acquire(&class_pool_first); each != NULL; each = each->next)
         bytes += loam_shared_pool_trim(&each->pool);
     return bytes;
 }

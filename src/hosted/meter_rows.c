@@ -75,7 +75,7 @@ static uint64_t ticks_now(void) { return now_ns(); }
 
 /* ---- Text to a file ---- */
 
-static bool write_all(int file, const char *text, size_t bytes) {
+static bool meter_rows_write_all(int file, const char *text, size_t bytes) {
     while (bytes > 0) {
         intptr_t n = lm_os_write(file, text, bytes);
         if (n == -EINTR) continue;
@@ -106,7 +106,7 @@ static const char header[] =
 
 /* Writes the buffered text to the file. The lock is held. */
 static void flush(void) {
-    if (out.used != 0 && !write_all(out.file, out.text, out.used)) {
+    if (out.used != 0 && !meter_rows_write_all(out.file, out.text, out.used)) {
         lm_report("loam: meter: rows cannot be written, and stop");
         lm_store_relaxed(&out.file, -1);
     }
@@ -123,8 +123,9 @@ static bool goes_somewhere(void) {
     return lm_load_relaxed(&out.file) >= 0 && out.process == lm_os_process();
 }
 
-static LM_NOINLINE void add_row(const lm_meter_t *meter, size_t operation,
-                                loam_meter_function function, bool slow, size_t call_ns) {
+static LM_NOINLINE void meter_rows_add_row(const lm_meter_t *meter, size_t operation,
+                                           loam_meter_function function, bool slow,
+                                           size_t call_ns) {
     if (!goes_somewhere()) return;
     const loam_meter_stats *stats = &meter->stats;
     const loam_meter_calls *of = stats->of;
@@ -174,7 +175,7 @@ void loam_meter_end_timed(loam_meter_call call, const loam_entry *entry,
     (void)lm_meter_add(meter, &calls->ns_of[bucket], 1);
     lm_meter_most(&calls->ns_most, ns);
     if (LM_UNLIKELY(slow || operation % LOAM_METER_EVERY == 0) && lm_load_relaxed(&out.file) >= 0)
-        add_row(meter, operation, function, slow, ns);
+        meter_rows_add_row(meter, operation, function, slow, ns);
     lm_meter_was_slow = slow || call.outer;
 }
 
@@ -186,7 +187,7 @@ size_t lm_meter_heap_held(void) {
 
 /* ---- Start and stop ---- */
 
-static int start(int file, bool ours) {
+static int meter_rows_start(int file, bool ours) {
     if (out.process != lm_os_process()) { /* the state is that of a parent process */
         lm_lock_reset(&out.lock);
         lm_store_relaxed(&out.file, -1);
@@ -205,7 +206,7 @@ static int start(int file, bool ours) {
     return 0;
 }
 
-int loam_meter_start_fd(int fd) { return fd < 0 ? LM_EINVAL : start(fd, false); }
+int loam_meter_start_fd(int fd) { return fd < 0 ? LM_EINVAL : meter_rows_start(fd, false); }
 
 int loam_meter_start(const char *path) {
     lm_line_t name = {0};
@@ -220,7 +221,7 @@ int loam_meter_start(const char *path) {
     }
     name.text[name.used < sizeof(name.text) ? name.used : sizeof(name.text) - 1] = '\0';
     int file = open(name.text, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file >= 0) return start(file, true);
+    if (file >= 0) return meter_rows_start(file, true);
     int error = errno;
     lm_report("loam: meter: cannot write %s: %s", name.text, strerror(error));
     return -error;
@@ -290,7 +291,7 @@ static void print_bars(int fd, const loam_meter_calls *calls) {
         lm_line_add(&line, "    from ");
         for (size_t n = 100000000; n > 1 && n > least; n /= 10) lm_line_add(&line, " ");
         lm_line_add(&line, "%zu ns: %s %zu\n", least, bar, count);
-        (void)write_all(fd, line.text, line.used);
+        (void)meter_rows_write_all(fd, line.text, line.used);
     }
 }
 
@@ -306,7 +307,7 @@ static void print_meter(const lm_meter_t *meter, void *context) {
                 stats->held_most > held ? stats->held_most : held,
                 lm_load_relaxed(&stats->requested));
     lm_line_add(&line, "%zu requests of %zu bytes in all\n", requests, in_all);
-    (void)write_all(fd, line.text, line.used);
+    (void)meter_rows_write_all(fd, line.text, line.used);
     for (int f = 0; f < LOAM_METER_FUNCTIONS; f++) {
         const loam_meter_calls *calls = &stats->of[f];
         size_t count = lm_load_relaxed(&calls->calls), timed = lm_load_relaxed(&calls->timed);
@@ -319,7 +320,7 @@ static void print_meter(const lm_meter_t *meter, void *context) {
                         lm_load_relaxed(&calls->ns_most));
         }
         lm_line_add(&line, "\n");
-        (void)write_all(fd, line.text, line.used);
+        (void)meter_rows_write_all(fd, line.text, line.used);
         print_bars(fd, calls);
     }
 }

@@ -16,10 +16,10 @@
 #include "family/family.h"
 #include "loam/malloc.h"
 
-#define PAGE_BYTES ((size_t)4096)
-#define HUGE_BYTES (2 * LM_MIB)
+#define PAGES_PAGE_BYTES ((size_t)4096)
+#define PAGES_HUGE_BYTES (2 * LM_MIB)
 /* Minimum bytes of a chunk that may have huge pages. */
-#define HUGE_LEAST (2 * HUGE_BYTES)
+#define HUGE_LEAST (2 * PAGES_HUGE_BYTES)
 
 /* ---- The chunks that this thread put back last ----
  *
@@ -38,9 +38,9 @@ typedef struct last_chunks {
     bool known; /* a hook runs when the thread ends */
 } last_chunks_t;
 
-static LM_TLS last_chunks_t last;
+static LM_TLS last_chunks_t pages_last;
 
-static bool thread_ended(void *value, unsigned rounds) {
+static bool pages_thread_ended(void *value, unsigned rounds) {
     last_chunks_t *of = (last_chunks_t *)value;
     (void)rounds;
     for (unsigned i = 0; i < LAST_SIZES; i++) {
@@ -58,16 +58,17 @@ static bool thread_ended(void *value, unsigned rounds) {
  * heap to end as others do. */
 static LM_NOINLINE bool begin_last(void) {
     if (lm_heap_self == &lm_heap_empty) return false;
-    if (!lm_thread_on_exit(thread_ended, &last)) return false;
+    if (!lm_thread_on_exit(pages_thread_ended, &pages_last)) return false;
     for (unsigned i = 0; i < LAST_SIZES; i++)
-        last.room[i] = (uint8_t)(LAST_BYTES / (PAGE_BYTES << i));
-    return last.known = true;
+        pages_last.room[i] = (uint8_t)(LAST_BYTES / (PAGES_PAGE_BYTES << i));
+    return pages_last.known = true;
 }
 
 /* Returns the list for chunks of `bytes` bytes; LAST_SIZES: there is none. */
 LM_INLINE unsigned last_of(size_t bytes) {
-    size_t pages = bytes / PAGE_BYTES;
-    bool kept = pages - 1 < LAST_BYTES / PAGE_BYTES && (pages & (pages - 1)) == 0 && !LOAM_DEBUG;
+    size_t pages = bytes / PAGES_PAGE_BYTES;
+    bool kept =
+        pages - 1 < LAST_BYTES / PAGES_PAGE_BYTES && (pages & (pages - 1)) == 0 && !LOAM_DEBUG;
     return kept ? lm_lowest_bit(pages) : LAST_SIZES;
 }
 
@@ -79,13 +80,13 @@ static void show_threads(const void *chunk, size_t bytes) {
 }
 
 static LM_NOINLINE void *get_from_heap(size_t bytes, size_t align, size_t *got) {
-    size_t unit = align <= PAGE_BYTES      ? PAGE_BYTES
-                  : align < LM_SLICE_BYTES ? align
-                                           : LM_SLICE_BYTES;
+    size_t unit = align <= PAGES_PAGE_BYTES ? PAGES_PAGE_BYTES
+                  : align < LM_SLICE_BYTES  ? align
+                                            : LM_SLICE_BYTES;
     /* Larger requests are refused below. */
     if (bytes <= LM_REQUEST_MOST - unit) bytes = lm_align_up(bytes, unit);
     /* Huge pages reach from its first byte on. */
-    if (bytes >= HUGE_LEAST && align < HUGE_BYTES) align = HUGE_BYTES;
+    if (bytes >= HUGE_LEAST && align < PAGES_HUGE_BYTES) align = PAGES_HUGE_BYTES;
     /* The block must last: the thread keeps chunks that are put back (pages_put), and they must not
      * go with the heap that its malloc uses now. */
     void *chunk;
@@ -100,14 +101,14 @@ static LM_NOINLINE void *get_from_heap(size_t bytes, size_t align, size_t *got) 
 
 static void *pages_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
     (void)source;
-    size_t whole = bytes <= LAST_BYTES ? lm_align_up(bytes, PAGE_BYTES) : 0;
+    size_t whole = bytes <= LAST_BYTES ? lm_align_up(bytes, PAGES_PAGE_BYTES) : 0;
     unsigned i = last_of(whole);
     /* Chunks of these sizes lie at multiples of their size. */
-    if (LM_UNLIKELY(i == LAST_SIZES || align > whole || last.first[i] == NULL))
+    if (LM_UNLIKELY(i == LAST_SIZES || align > whole || pages_last.first[i] == NULL))
         return get_from_heap(bytes, align, got);
-    lm_block_t *block = last.first[i];
-    last.first[i] = block->next;
-    last.room[i]++;
+    lm_block_t *block = pages_last.first[i];
+    pages_last.first[i] = block->next;
+    pages_last.room[i]++;
     *got = whole;
     return block;
 }
@@ -133,7 +134,7 @@ static LM_NOINLINE void put_without_room(loam_source *source, void *chunk, size_
     if (lm_tool_watches()) {
         lm_tool_give(chunk, got);
         if (!lm_chunk_hold(chunk, got, give_pages)) give_pages(chunk, got);
-    } else if (!last.known && last_of(got) < LAST_SIZES && begin_last()) {
+    } else if (!pages_last.known && last_of(got) < LAST_SIZES && begin_last()) {
         source->put(source, chunk, got);
     } else {
         lm_block_give_back(chunk);
@@ -142,14 +143,14 @@ static LM_NOINLINE void put_without_room(loam_source *source, void *chunk, size_
 
 static void pages_put(loam_source *source, void *chunk, size_t got) {
     unsigned i = last_of(got);
-    if (LM_UNLIKELY(i == LAST_SIZES || last.room[i] == 0)) {
+    if (LM_UNLIKELY(i == LAST_SIZES || pages_last.room[i] == 0)) {
         put_without_room(source, chunk, got);
         return;
     }
     lm_block_t *block = (lm_block_t *)chunk;
-    block->next = last.first[i];
-    last.first[i] = block;
-    last.room[i]--;
+    block->next = pages_last.first[i];
+    pages_last.first[i] = block;
+    pages_last.room[i]--;
 }
 
 /* Returns the bytes that are ready from `at` on, in whole pages around [at, at+bytes). If the next
@@ -161,7 +162,8 @@ static size_t pages_ready(loam_source *source, void *at, size_t bytes) {
     uintptr_t from = lm_align_down((uintptr_t)at, page),
               to = lm_align_up((uintptr_t)at + bytes, page);
     if (!lm_os_populate((void *)from, to - from)) return 0;
-    if (to % HUGE_BYTES != 0 && lm_os_resident((void *)to)) to = lm_align_up(to, HUGE_BYTES);
+    if (to % PAGES_HUGE_BYTES != 0 && lm_os_resident((void *)to))
+        to = lm_align_up(to, PAGES_HUGE_BYTES);
     return to - (uintptr_t)at;
 }
 
@@ -198,19 +200,19 @@ static void heap_put(loam_source *source, void *chunk, size_t got) {
     (void)source;
     lm_tool_give(chunk, got);
     /* A heap of the program may end before the quarantine releases its memory. */
-    if (LM_UNLIKELY(lm_tool_watches()) && lm_whole_of(chunk) == NULL &&
+    if (LM_UNLIKELY(lm_tool_watches()) && lm_fheap_of(chunk) == NULL &&
         lm_chunk_hold(chunk, got, give_to_heap))
         return;
     give_to_heap(chunk, got);
 }
 
-static loam_source pages = {.get = pages_get,
-                            .put = pages_put,
-                            .ready = pages_ready,
-                            .name = "pages",
-                            .flags = LOAM_SOURCE_ALIGNED | LOAM_SOURCE_THREADS};
+static loam_source pages_pages = {.get = pages_get,
+                                  .put = pages_put,
+                                  .ready = pages_ready,
+                                  .name = "pages",
+                                  .flags = LOAM_SOURCE_ALIGNED | LOAM_SOURCE_THREADS};
 static loam_source heap = {
     .get = heap_get, .put = heap_put, .name = "heap", .flags = LOAM_SOURCE_THREADS};
 
-loam_source *loam_pages(void) { return &pages; }
+loam_source *loam_pages(void) { return &pages_pages; }
 loam_source *loam_heap_source(void) { return &heap; }

@@ -23,34 +23,34 @@
 
 #include "family/family.h"
 
-enum { HELD_MOST = 4096, AT_A_TIME = 64, TURNS = 200 };
+enum { QUARANTINE_HELD_MOST = 4096, AT_A_TIME = 64, QUARANTINE_TURNS = 200 };
 #define HELD_BYTES (128 * LM_MIB)
 
-typedef struct held {
+typedef struct quarantine_held {
     void *chunk;
     size_t bytes;
     lm_release_t *release;
 } held_t;
 
-static lm_lock_t lock;
-static bool out_of_order; /* atomic: the lock cannot be had */
-static held_t *held;      /* ring of HELD_MOST entries; NULL before the first chunk */
+static lm_lock_t quarantine_lock;
+static bool quarantine_out_of_order; /* atomic: the lock cannot be had */
+static held_t *quarantine_held;      /* ring of HELD_MOST entries; NULL before the first chunk */
 static size_t oldest, count, held_bytes;
 
-static bool lock_taken(void) {
-    if (lm_load_relaxed(&out_of_order)) return false;
-    for (unsigned turn = 0; turn < TURNS; turn++) {
-        if (lm_lock_try(&lock)) return true;
+static bool quarantine_lock_taken(void) {
+    if (lm_load_relaxed(&quarantine_out_of_order)) return false;
+    for (unsigned turn = 0; turn < QUARANTINE_TURNS; turn++) {
+        if (lm_lock_try(&quarantine_lock)) return true;
         lm_os_nap(turn);
     }
-    lm_store_relaxed(&out_of_order, true);
+    lm_store_relaxed(&quarantine_out_of_order, true);
     return false;
 }
 
 /* Removes and returns the oldest chunk. The lock is held; there must be a chunk. */
-static held_t pop(void) {
-    held_t chunk = held[oldest];
-    oldest = (oldest + 1) % HELD_MOST;
+static held_t quarantine_pop(void) {
+    held_t chunk = quarantine_held[oldest];
+    oldest = (oldest + 1) % QUARANTINE_HELD_MOST;
     count--;
     held_bytes -= chunk.bytes;
     return chunk;
@@ -67,11 +67,13 @@ static void release(const held_t *chunks, size_t n) {
  * The lock is not held, because the heap has locks of its own. */
 static bool has_ring(void) {
     /* Acquire: the ring's memory may be used. */
-    if (lm_load_acquire(&held) != NULL) return true;
-    held_t *ring = (held_t *)lm_block_alloc_lasting(HELD_MOST * sizeof(held_t), 1), *none = NULL;
+    if (lm_load_acquire(&quarantine_held) != NULL) return true;
+    held_t *ring = (held_t *)lm_block_alloc_lasting(QUARANTINE_HELD_MOST * sizeof(held_t), 1),
+           *none = NULL;
     if (ring == NULL) return false;
     /* Acquire and release: the ring's memory may be used by the thread that sees it. */
-    if (!__atomic_compare_exchange_n(&held, &none, ring, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    if (!__atomic_compare_exchange_n(&quarantine_held, &none, ring, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE))
         lm_block_give_back(ring);
     return true;
 }
@@ -79,17 +81,18 @@ static bool has_ring(void) {
 bool lm_chunk_hold(void *chunk, size_t bytes, lm_release_t *to) {
     held_t leaving[AT_A_TIME];
     size_t n = 0;
-    if (bytes > HELD_BYTES || !has_ring() || !lock_taken()) return false;
-    while (count > 0 && n < AT_A_TIME && (count == HELD_MOST || held_bytes + bytes > HELD_BYTES))
-        leaving[n++] = pop();
-    bool taken = count < HELD_MOST && held_bytes + bytes <= HELD_BYTES;
+    if (bytes > HELD_BYTES || !has_ring() || !quarantine_lock_taken()) return false;
+    while (count > 0 && n < AT_A_TIME &&
+           (count == QUARANTINE_HELD_MOST || held_bytes + bytes > HELD_BYTES))
+        leaving[n++] = quarantine_pop();
+    bool taken = count < QUARANTINE_HELD_MOST && held_bytes + bytes <= HELD_BYTES;
     if (taken) {
         lm_tool_hide(chunk, bytes);
-        held[(oldest + count) % HELD_MOST] = (held_t){chunk, bytes, to};
+        quarantine_held[(oldest + count) % QUARANTINE_HELD_MOST] = (held_t){chunk, bytes, to};
         count++;
         held_bytes += bytes;
     }
-    lm_lock_give(&lock);
+    lm_lock_give(&quarantine_lock);
     release(leaving, n);
     return taken || lm_chunk_hold(chunk, bytes, to);
 }
@@ -99,9 +102,9 @@ bool lm_chunks_release(void) {
     for (;;) {
         held_t leaving[AT_A_TIME];
         size_t n = 0;
-        if (!lock_taken()) return any;
-        while (count > 0 && n < AT_A_TIME) leaving[n++] = pop();
-        lm_lock_give(&lock);
+        if (!quarantine_lock_taken()) return any;
+        while (count > 0 && n < AT_A_TIME) leaving[n++] = quarantine_pop();
+        lm_lock_give(&quarantine_lock);
         if (n == 0) return any;
         any = true;
         release(leaving, n);

@@ -27,7 +27,7 @@ typedef struct scratch_pair {
 static LM_TLS scratch_pair_t pair;
 
 /* A destructor that runs later may begin scratch again; the hook then runs in another round. */
-static bool thread_ended(void *value, unsigned rounds) {
+static bool scratch_thread_ended(void *value, unsigned rounds) {
     scratch_pair_t *of = (scratch_pair_t *)value;
     (void)rounds;
     for (int i = 0; i < 2; i++) {
@@ -38,16 +38,16 @@ static bool thread_ended(void *value, unsigned rounds) {
     return false;
 }
 
-static loam_region *make(int i) {
+static loam_region *scratch_make(int i) {
     const loam_region_options options = {.first_bytes = 64 * LM_KIB};
-    if (!pair.known) pair.known = lm_thread_on_exit(thread_ended, &pair);
+    if (!pair.known) pair.known = lm_thread_on_exit(scratch_thread_ended, &pair);
     return pair.regions[i] = loam_region_create(loam_pages(), &options);
 }
 
 loam_scratch loam_scratch_begin(const loam_region *conflict) {
     int i = conflict != NULL && conflict == pair.regions[0];
     loam_region *region = pair.regions[i];
-    if (LM_UNLIKELY(region == NULL)) region = make(i);
+    if (LM_UNLIKELY(region == NULL)) region = scratch_make(i);
     if (LM_UNLIKELY(region == NULL)) return (loam_scratch){0};
     return (loam_scratch){region, loam_region_mark_here(region)};
 }
@@ -66,7 +66,7 @@ loam_region_cleanup *loam_region_close_fd(loam_region *region, int fd) {
 
 /* ---- Formatted strings ---- */
 
-static void *get_text(void *region, size_t bytes, const char *file, unsigned line) {
+static void *scratch_get_text(void *region, size_t bytes, const char *file, unsigned line) {
     return loam_region_alloc_aligned_at((loam_region *)region, bytes, 1, file, line);
 }
 
@@ -74,7 +74,7 @@ char *loam_region_sprintf_at(loam_region *region, const char *file, unsigned lin
                              const char *format, ...) {
     va_list args;
     va_start(args, format);
-    char *text = lm_format(get_text, region, file, line, format, args);
+    char *text = lm_format(scratch_get_text, region, file, line, format, args);
     va_end(args);
     return text;
 }
@@ -89,7 +89,7 @@ char *loam_region_appendf_at(loam_region *region, char *text, size_t *length, co
     int more = vsnprintf(few, sizeof(few), format, args);
     size_t bytes = old + (size_t)more + 1;
     if (more >= 0)
-        longer = (char *)(text == NULL ? get_text(region, bytes, file, line)
+        longer = (char *)(text == NULL ? scratch_get_text(region, bytes, file, line)
                                        : loam_region_realloc_aligned_at(region, text, old + 1,
                                                                         bytes, 1, file, line));
     if (longer != NULL) {

@@ -33,14 +33,14 @@ enum { PLACES = 64 };
 static loam_blocks_cache *nowhere[PLACES];
 __thread loam_blocks_cache **loam_blocks_caches LOAM_TLS = nowhere;
 /* This thread has ended and gets no table any more. */
-static LM_TLS bool ended;
+static LM_TLS bool shared_blocks_ended;
 
 static lm_lock_t tables_lock;
-static uint64_t places_taken;  /* bit i is set iff an instance has place i */
-static loam_blocks *instances; /* list of instances with a lock of this file */
-static bool fork_prepared;     /* atomic */
+static uint64_t places_taken;            /* bit i is set iff an instance has place i */
+static loam_blocks *instances;           /* list of instances with a lock of this file */
+static bool shared_blocks_fork_prepared; /* atomic */
 
-LM_INLINE loam_blocks_list *list_of(loam_blocks_cache *cache, unsigned class_index) {
+LM_INLINE loam_blocks_list *shared_blocks_list_of(loam_blocks_cache *cache, unsigned class_index) {
     return (loam_blocks_list *)(cache + 1) + class_index;
 }
 
@@ -57,7 +57,7 @@ static void give_lock(void *context) {
 
 /* ---- Fork: the child finds every list intact ---- */
 
-static void before_fork(void) {
+static void shared_blocks_before_fork(void) {
     lm_port_before_fork(); /* its holder may be asking an instance for its usage */
     lm_lock_take(&tables_lock);
     for (loam_blocks *blocks = instances; blocks != NULL; blocks = blocks->next) take_lock(blocks);
@@ -66,11 +66,11 @@ static void locks_given(void) {
     for (loam_blocks *blocks = instances; blocks != NULL; blocks = blocks->next) give_lock(blocks);
     lm_lock_give(&tables_lock);
 }
-static void after_fork_in_parent(void) {
+static void shared_blocks_after_fork_in_parent(void) {
     locks_given();
     lm_port_after_fork(false);
 }
-static void after_fork_in_child(void) {
+static void shared_blocks_after_fork_in_child(void) {
     locks_given();
     lm_port_after_fork(true);
 }
@@ -82,7 +82,8 @@ void lm_blocks_threads_begin(loam_blocks *blocks, bool wants_caches) {
     blocks->own_locks =
         (loam_blocks_locks){.get = take_lock, .release = give_lock, .context = blocks};
     blocks->locks = &blocks->own_locks;
-    lm_hosted_on_fork(&fork_prepared, before_fork, after_fork_in_parent, after_fork_in_child);
+    lm_hosted_on_fork(&shared_blocks_fork_prepared, shared_blocks_before_fork,
+                      shared_blocks_after_fork_in_parent, shared_blocks_after_fork_in_child);
     lm_lock_take(&tables_lock);
     blocks->prev = NULL;
     blocks->next = instances;
@@ -118,9 +119,9 @@ void lm_blocks_threads_end(loam_blocks *blocks) {
 
 static loam_blocks_cached *bottom(void) { return (loam_blocks_cached *)(void *)lm_blocks_bottom; }
 
-static void empty(loam_blocks *blocks, loam_blocks_cache *cache) {
+static void shared_blocks_empty(loam_blocks *blocks, loam_blocks_cache *cache) {
     for (unsigned i = 0; i < blocks->class_count; i++) {
-        loam_blocks_list *list = list_of(cache, i);
+        loam_blocks_list *list = shared_blocks_list_of(cache, i);
         if (list->spare != NULL) lm_blocks_give_batch(blocks, i, list->spare);
         lm_blocks_give_chain(blocks, i, list->head);
         list->spare = NULL;
@@ -129,7 +130,7 @@ static void empty(loam_blocks *blocks, loam_blocks_cache *cache) {
 }
 
 /* Gives the caches of the calling thread back, as a hook of lm_thread_on_exit. */
-static bool thread_ended(void *value, unsigned rounds) {
+static bool shared_blocks_thread_ended(void *value, unsigned rounds) {
     (void)rounds;
     loam_blocks_cache **table = (loam_blocks_cache **)value;
     lm_lock_take(&tables_lock);
@@ -137,14 +138,14 @@ static bool thread_ended(void *value, unsigned rounds) {
         loam_blocks_cache *cache = table[i];
         if (cache == NULL) continue;
         take_lock(cache->blocks);
-        empty(cache->blocks, cache);
+        shared_blocks_empty(cache->blocks, cache);
         *cache->link = cache->next;
         if (cache->next != NULL) cache->next->link = cache->link;
         give_lock(cache->blocks);
         lm_free(cache);
     }
     loam_blocks_caches = nowhere;
-    ended = true;
+    shared_blocks_ended = true;
     lm_lock_give(&tables_lock);
     lm_free(table);
     return false;
@@ -152,10 +153,10 @@ static bool thread_ended(void *value, unsigned rounds) {
 
 static bool table_made(void) {
     if (loam_blocks_caches != nowhere) return true;
-    if (ended) return false;
+    if (shared_blocks_ended) return false;
     loam_blocks_cache **table = (loam_blocks_cache **)lm_calloc(PLACES * sizeof *table);
     if (table == NULL) return false;
-    if (!lm_thread_on_exit(thread_ended, table)) {
+    if (!lm_thread_on_exit(shared_blocks_thread_ended, table)) {
         lm_free(table);
         return false;
     }
@@ -173,7 +174,7 @@ static loam_blocks_cache *cache_of(loam_blocks *blocks) {
     cache->blocks = blocks;
     cache->place = &loam_blocks_caches[blocks->slot];
     for (unsigned i = 0; i < blocks->class_count; i++)
-        *list_of(cache, i) =
+        *shared_blocks_list_of(cache, i) =
             (loam_blocks_list){.head = bottom(), .batch = lm_blocks_batch(blocks, i)};
     take_lock(blocks);
     cache->next = blocks->caches;
@@ -216,7 +217,7 @@ static void *alloc_alone(loam_blocks *blocks, unsigned class_index) {
 void *lm_blocks_threads_alloc(loam_blocks *blocks, unsigned class_index) {
     loam_blocks_cache *cache = cache_of(blocks);
     if (cache == NULL) return alloc_alone(blocks, class_index);
-    loam_blocks_list *list = list_of(cache, class_index);
+    loam_blocks_list *list = shared_blocks_list_of(cache, class_index);
     loam_blocks_cached *block = list->head;
     if (block->below == NULL && (block = list->spare) != NULL) {
         list->spare = NULL;
@@ -235,7 +236,8 @@ void *lm_blocks_threads_alloc(loam_blocks *blocks, unsigned class_index) {
 
 void loam_blocks_batch_full(loam_blocks *blocks, loam_blocks_list *list) {
     if (list->spare != NULL) {
-        unsigned class_index = (unsigned)(list - list_of(loam_blocks_caches[blocks->slot], 0));
+        unsigned class_index =
+            (unsigned)(list - shared_blocks_list_of(loam_blocks_caches[blocks->slot], 0));
         LM_METER(slow());
         take_lock(blocks);
         lm_blocks_give_batch(blocks, class_index, list->spare);
@@ -249,7 +251,7 @@ void lm_blocks_threads_free(loam_blocks *blocks, unsigned class_index, void *p) 
     loam_blocks_cached *block = (loam_blocks_cached *)p;
     loam_blocks_cache *cache = cache_of(blocks);
     if (cache != NULL) { /* as the inline free does */
-        loam_blocks_list *list = list_of(cache, class_index);
+        loam_blocks_list *list = shared_blocks_list_of(cache, class_index);
         block->below = list->head;
         block->depth = list->head->depth + 1;
         list->head = block;
@@ -266,15 +268,15 @@ void lm_blocks_threads_flush(loam_blocks *blocks) {
     loam_blocks_cache *cache = loam_blocks_caches[blocks->slot];
     if (cache == NULL) return;
     take_lock(blocks);
-    empty(blocks, cache);
+    shared_blocks_empty(blocks, cache);
     give_lock(blocks);
 }
 
 void lm_blocks_threads_forget(loam_blocks *blocks) {
     for (loam_blocks_cache *cache = blocks->caches; cache != NULL; cache = cache->next) {
         for (unsigned i = 0; i < blocks->class_count; i++) {
-            list_of(cache, i)->head = bottom();
-            list_of(cache, i)->spare = NULL;
+            shared_blocks_list_of(cache, i)->head = bottom();
+            shared_blocks_list_of(cache, i)->spare = NULL;
         }
     }
 }
@@ -282,6 +284,6 @@ void lm_blocks_threads_forget(loam_blocks *blocks) {
 size_t lm_blocks_threads_cached(const loam_blocks *blocks, unsigned class_index) {
     loam_blocks_cache *cache = loam_blocks_caches[blocks->slot];
     if (cache == NULL) return 0;
-    const loam_blocks_list *list = list_of(cache, class_index);
+    const loam_blocks_list *list = shared_blocks_list_of(cache, class_index);
     return list->head->depth + (list->spare != NULL ? list->batch : 0);
 }

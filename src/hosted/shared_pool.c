@@ -37,19 +37,19 @@ typedef struct magazines {
 
 static magazines_t none; /* table of a thread that has used no pool yet */
 /* Table of a thread that has ended: it uses the pools under their locks. */
-static magazines_t gone;
-static LM_TLS magazines_t *mine = &none;
+static magazines_t shared_pool_gone;
+static LM_TLS magazines_t *shared_pool_mine = &none;
 
 static lm_lock_t directory_lock;
 static loam_shared_pool **slots;
 static unsigned slots_count;
 static uint64_t serials;
-static magazines_t *tables;
-static bool fork_prepared; /* atomic */
+static magazines_t *shared_pool_tables;
+static bool shared_pool_fork_prepared; /* atomic */
 
 /* ---- Blocks in lists ---- */
 
-LM_INLINE void *next_of(const void *block) { return *(const loam_pool_link *)block; }
+LM_INLINE void *shared_pool_next_of(const void *block) { return *(const loam_pool_link *)block; }
 LM_INLINE void next_set(void *block, void *next) { *(loam_pool_link *)block = next; }
 /* Second word of a block: the next batch in the first block of a batch, the end of the range in the
  * first block of a range. */
@@ -82,7 +82,7 @@ static void range_put(loam_shared_pool *pool, char *fresh, char *end) {
 }
 
 /* Refills a cut whose list is used up. Returns the number of blocks in the new list. */
-static uint32_t refill(loam_shared_pool *pool, loam_pool_cut *cut) {
+static uint32_t shared_pool_refill(loam_shared_pool *pool, loam_pool_cut *cut) {
     loam_pool *inner = &pool->pool;
     if (pool->batches != NULL) {
         cut->free = pool->batches;
@@ -93,7 +93,7 @@ static uint32_t refill(loam_shared_pool *pool, loam_pool_cut *cut) {
     if (pool->ranges != NULL && inner->hot.free == NULL) {
         cut->fresh = (char *)pool->ranges;
         cut->end = (char *)second_of(cut->fresh);
-        pool->ranges = next_of(cut->fresh);
+        pool->ranges = shared_pool_next_of(cut->fresh);
         pool->ranges_blocks -= (size_t)(cut->end - cut->fresh) / inner->stride;
         return 0;
     }
@@ -117,7 +117,7 @@ static uint32_t refill(loam_shared_pool *pool, loam_pool_cut *cut) {
 
 static void list_put(loam_shared_pool *pool, void *list) {
     for (void *next; list != NULL; list = next) {
-        next = next_of(list);
+        next = shared_pool_next_of(list);
         loam_pool_free(&pool->pool, list);
     }
 }
@@ -145,17 +145,17 @@ static void table_unlink(magazines_t *table) {
 }
 
 static void table_link(magazines_t *table) {
-    table->next = tables;
-    table->link = &tables;
-    if (tables != NULL) tables->link = &table->next;
-    tables = table;
+    table->next = shared_pool_tables;
+    table->link = &shared_pool_tables;
+    if (shared_pool_tables != NULL) shared_pool_tables->link = &table->next;
+    shared_pool_tables = table;
 }
 
-static bool thread_ended(void *value, unsigned rounds) {
+static bool shared_pool_thread_ended(void *value, unsigned rounds) {
     (void)value, (void)rounds;
-    magazines_t *table = mine;
-    if (table == &none || table == &gone) return false;
-    mine = &gone;
+    magazines_t *table = shared_pool_mine;
+    if (table == &none || table == &shared_pool_gone) return false;
+    shared_pool_mine = &shared_pool_gone;
     lm_lock_take(&directory_lock);
     for (unsigned slot = 0; slot < table->slots; slot++) {
         loam_shared_pool *pool = pool_of(table, slot);
@@ -173,14 +173,14 @@ static bool thread_ended(void *value, unsigned rounds) {
 /* Makes a table of this thread with room for the slot. Returns NULL iff there is no memory, or no
  * hook to return the table when the thread ends. */
 static magazines_t *table_grow(unsigned slot) {
-    magazines_t *old = mine;
+    magazines_t *old = shared_pool_mine;
     unsigned count = FIRST_SLOTS;
-    if (old == &gone) return NULL;
+    if (old == &shared_pool_gone) return NULL;
     while (count <= slot) count *= 2;
     size_t bytes = sizeof(magazines_t) + count * sizeof(magazine_t);
     magazines_t *table = (magazines_t *)lm_block_alloc_lasting(bytes, 1);
     if (table == NULL) return NULL;
-    if (!lm_thread_on_exit(thread_ended, table)) {
+    if (!lm_thread_on_exit(shared_pool_thread_ended, table)) {
         lm_block_give_back(table);
         return NULL;
     }
@@ -192,7 +192,7 @@ static magazines_t *table_grow(unsigned slot) {
         table_unlink(old);
     }
     table_link(table);
-    mine = table;
+    shared_pool_mine = table;
     lm_lock_give(&directory_lock);
     if (old != &none) lm_block_give_back(old);
     return table;
@@ -200,7 +200,7 @@ static magazines_t *table_grow(unsigned slot) {
 
 /* Returns this thread's magazine of the pool, made if needed; NULL iff there can be none. */
 static magazine_t *magazine_get(loam_shared_pool *pool) {
-    magazines_t *table = mine;
+    magazines_t *table = shared_pool_mine;
     if (pool->serial == UINT64_MAX) return NULL;
     if (pool->slot >= table->slots && (table = table_grow(pool->slot)) == NULL) return NULL;
     magazine_t *magazine = &table->of[pool->slot];
@@ -215,13 +215,14 @@ static magazine_t *magazine_get(loam_shared_pool *pool) {
 
 /* Returns this thread's magazine of the pool, or NULL iff it has none yet. */
 LM_INLINE magazine_t *magazine_find(const loam_shared_pool *pool) {
-    magazines_t *table = mine;
+    magazines_t *table = shared_pool_mine;
     if (LM_UNLIKELY(pool->slot >= table->slots)) return NULL;
     magazine_t *magazine = &table->of[pool->slot];
     return LM_LIKELY(magazine->serial == pool->serial) ? magazine : NULL;
 }
 
-static LM_NOINLINE void *alloc_locked(loam_shared_pool *pool, const char *file, unsigned line) {
+static LM_NOINLINE void *shared_pool_alloc_locked(loam_shared_pool *pool, const char *file,
+                                                  unsigned line) {
     loam_pool_cut cut = {0};
     void *block;
     LM_METER(slow());
@@ -229,10 +230,10 @@ static LM_NOINLINE void *alloc_locked(loam_shared_pool *pool, const char *file, 
     if (pool->serial == UINT64_MAX) {
         block = loam_pool_alloc_at(&pool->pool, file, line);
     } else {
-        (void)refill(pool, &cut);
+        (void)shared_pool_refill(pool, &cut);
         block = cut.free;
         if (block != NULL) {
-            list_put(pool, next_of(block));
+            list_put(pool, shared_pool_next_of(block));
         } else if (cut.fresh != cut.end) {
             block = cut.fresh;
             cut.fresh += pool->pool.stride;
@@ -245,7 +246,7 @@ static LM_NOINLINE void *alloc_locked(loam_shared_pool *pool, const char *file, 
 
 static LM_NOINLINE void *alloc_more(loam_shared_pool *pool, const char *file, unsigned line) {
     magazine_t *magazine = magazine_get(pool);
-    if (magazine == NULL) return alloc_locked(pool, file, line);
+    if (magazine == NULL) return shared_pool_alloc_locked(pool, file, line);
     loam_pool_cut cut = {0};
     uint32_t count = magazine->batch_blocks;
     LM_METER(slow());
@@ -254,7 +255,7 @@ static LM_NOINLINE void *alloc_more(loam_shared_pool *pool, const char *file, un
         lm_store_relaxed(&magazine->batch, NULL);
     } else {
         pool_lock(pool);
-        count = refill(pool, &cut);
+        count = shared_pool_refill(pool, &cut);
         pool_unlock(pool);
     }
     magazine->cut.free = cut.free;
@@ -271,7 +272,7 @@ void *loam_shared_pool_alloc_at(loam_shared_pool *pool, const char *file, unsign
     if (LM_UNLIKELY(magazine == NULL)) return alloc_more(pool, file, line);
     void *block = magazine->cut.free;
     if (LM_LIKELY(block != NULL)) {
-        magazine->cut.free = next_of(block);
+        magazine->cut.free = shared_pool_next_of(block);
         lm_store_relaxed(&magazine->count, magazine->count - 1);
         return block;
     }
@@ -321,7 +322,7 @@ void loam_shared_pool_free_at(loam_shared_pool *pool, void *block, const char *f
 
 /* ---- Fork ---- */
 
-static void before_fork(void) {
+static void shared_pool_before_fork(void) {
     lm_port_before_fork(); /* its holder may be inspecting a pool */
     lm_lock_take(&directory_lock);
     for (unsigned i = 0; i < slots_count; i++) {
@@ -329,7 +330,7 @@ static void before_fork(void) {
     }
 }
 
-static void after_fork(bool child) {
+static void shared_pool_after_fork(bool child) {
     for (unsigned i = 0; i < slots_count; i++) {
         if (slots[i] != NULL) pool_unlock(slots[i]);
     }
@@ -337,11 +338,12 @@ static void after_fork(bool child) {
     lm_port_after_fork(child);
 }
 
-static void after_fork_in_parent(void) { after_fork(false); }
-static void after_fork_in_child(void) {
-    tables = NULL;
-    if (mine != &none && mine != &gone) table_link(mine);
-    after_fork(true);
+static void shared_pool_after_fork_in_parent(void) { shared_pool_after_fork(false); }
+static void shared_pool_after_fork_in_child(void) {
+    shared_pool_tables = NULL;
+    if (shared_pool_mine != &none && shared_pool_mine != &shared_pool_gone)
+        table_link(shared_pool_mine);
+    shared_pool_after_fork(true);
 }
 
 /* ---- Setting up ---- */
@@ -349,7 +351,8 @@ static void after_fork_in_child(void) {
 /* Gives the pool a slot and a serial number. Returns false iff there is no memory. */
 static bool slot_take(loam_shared_pool *pool, bool has_magazines) {
     unsigned slot = 0;
-    lm_hosted_on_fork(&fork_prepared, before_fork, after_fork_in_parent, after_fork_in_child);
+    lm_hosted_on_fork(&shared_pool_fork_prepared, shared_pool_before_fork,
+                      shared_pool_after_fork_in_parent, shared_pool_after_fork_in_child);
     lm_lock_take(&directory_lock);
     while (slot < slots_count && slots[slot] != NULL) slot++;
     if (slot == slots_count) {
@@ -438,7 +441,7 @@ static void shared_usage(const loam_entry *entry, loam_usage *usage) {
     pool_lock(pool);
     loam_pool_usage(&pool->pool, usage);
     size_t free = pool->batches_count * pool->batch + pool->ranges_blocks;
-    for (const magazines_t *table = tables; table != NULL; table = table->next) {
+    for (const magazines_t *table = shared_pool_tables; table != NULL; table = table->next) {
         if (pool->slot < table->slots && table->of[pool->slot].serial == pool->serial)
             free += in_magazine(&table->of[pool->slot], pool->pool.stride);
     }
@@ -455,7 +458,7 @@ void loam_shared_pool_usage(loam_shared_pool *pool, loam_usage *usage) {
 
 static bool list_is_whole(const loam_shared_pool *pool, const void *list, size_t count) {
     size_t seen = 0;
-    for (; list != NULL && seen <= count; list = next_of(list), seen++) {
+    for (; list != NULL && seen <= count; list = shared_pool_next_of(list), seen++) {
         if (!loam_pool_owns(&pool->pool, list)) break;
     }
     if (list == NULL && seen == count) return true;
@@ -501,7 +504,7 @@ size_t loam_shared_pool_trim(loam_shared_pool *pool) {
     pool->batches_count = 0;
     for (char *range = (char *)pool->ranges, *next; range != NULL; range = next) {
         char *end = (char *)second_of(range);
-        next = (char *)next_of(range);
+        next = (char *)shared_pool_next_of(range);
         for (; range != end; range += pool->pool.stride) loam_pool_free(&pool->pool, range);
     }
     pool->ranges = NULL;

@@ -17,13 +17,13 @@
 #include <errno.h>
 
 LOAM_API LM_TLS loam_stack loam_own_stack = {.entry = {.kind = &lm_stack_kind}};
-static LM_TLS bool known; /* a hook runs when the thread ends */
+static LM_TLS bool thread_stack_known; /* a hook runs when the thread ends */
 
 /* A destructor that runs later may begin the stack again; the hook then runs in another round. */
-static bool thread_ended(void *value, unsigned rounds) {
+static bool thread_stack_thread_ended(void *value, unsigned rounds) {
     (void)rounds;
     loam_stack_deinit((loam_stack *)value);
-    known = false;
+    thread_stack_known = false;
     return false;
 }
 
@@ -31,7 +31,8 @@ int loam_thread_stack_init_as(loam_source *source, const loam_stack_options *opt
                               unsigned more_flags) {
     if (loam_own_stack.source != NULL) return -EBUSY;
     int result = loam_stack_init_as(&loam_own_stack, source, options, more_flags);
-    if (result == 0 && !known) known = lm_thread_on_exit(thread_ended, &loam_own_stack);
+    if (result == 0 && !thread_stack_known)
+        thread_stack_known = lm_thread_on_exit(thread_stack_thread_ended, &loam_own_stack);
     return result;
 }
 
@@ -39,7 +40,7 @@ bool lm_thread_stack_begin(struct loam_stack *stack) {
     return stack == &loam_own_stack && loam_thread_stack_init_as(NULL, NULL, 0) == 0;
 }
 
-static void *get_text(void *stack, size_t bytes, const char *file, unsigned line) {
+static void *thread_stack_get_text(void *stack, size_t bytes, const char *file, unsigned line) {
     return loam_stack_alloc_aligned_at((loam_stack *)stack, bytes, 1, file, line);
 }
 
@@ -47,7 +48,7 @@ char *loam_stack_sprintf_at(loam_stack *stack, const char *file, unsigned line, 
                             ...) {
     va_list args;
     va_start(args, format);
-    char *text = lm_format(get_text, stack, file, line, format, args);
+    char *text = lm_format(thread_stack_get_text, stack, file, line, format, args);
     va_end(args);
     return text;
 }

@@ -15,17 +15,17 @@
  */
 #include "os/os.h"
 
-enum { PATIENCE_MS = 200 };
+enum { ASK_PATIENCE_MS = 200 };
 
-static LM_AT_START bool forbidden; /* atomic */
-static LM_AT_START int32_t asking; /* atomic: calls of lm_ask_begin without their lm_ask_end */
+static LM_AT_START bool ask_forbidden; /* atomic */
+static LM_AT_START int32_t asking;     /* atomic: calls of lm_ask_begin without their lm_ask_end */
 
 bool lm_ask_begin(void) {
     /* Acquire: see what the filter kills for (lm_os_advice_kills). Whether questions are forbidden
      * is checked again below. */
-    if (LM_UNLIKELY(lm_load_acquire(&forbidden))) return false;
+    if (LM_UNLIKELY(lm_load_acquire(&ask_forbidden))) return false;
     (void)__atomic_fetch_add(&asking, 1, __ATOMIC_SEQ_CST);
-    if (LM_LIKELY(!__atomic_load_n(&forbidden, __ATOMIC_SEQ_CST))) return true;
+    if (LM_LIKELY(!__atomic_load_n(&ask_forbidden, __ATOMIC_SEQ_CST))) return true;
     lm_ask_end();
     return false;
 }
@@ -33,11 +33,11 @@ bool lm_ask_begin(void) {
 /* Release: a thread that waits for the question continues after it. */
 void lm_ask_end(void) { (void)lm_sub_release(&asking, 1); }
 
-void lm_ask_forbid(bool forbid) { __atomic_store_n(&forbidden, forbid, __ATOMIC_SEQ_CST); }
+void lm_ask_forbid(bool forbid) { __atomic_store_n(&ask_forbidden, forbid, __ATOMIC_SEQ_CST); }
 
 void lm_ask_await(void) {
     uint32_t never = 0;
-    for (int ms = 0; ms < PATIENCE_MS && __atomic_load_n(&asking, __ATOMIC_SEQ_CST) > 0; ms++)
+    for (int ms = 0; ms < ASK_PATIENCE_MS && __atomic_load_n(&asking, __ATOMIC_SEQ_CST) > 0; ms++)
         lm_os_wait(&never, 0, 1);
 }
 

@@ -22,11 +22,11 @@ enum { TRIES_MOST = 32, LATER_MOST = 4 };
 
 typedef enum kind { OUTPUT, ERROR, OOM, DEFERRED, LIMIT, KINDS } kind_t;
 
-typedef void function_t(void);
+typedef void handlers_function_t(void);
 
 typedef struct handler {
     uint32_t turn; /* atomic: odd while a pair is written */
-    function_t *function;
+    handlers_function_t *function;
     void *argument;
 } handler_t;
 
@@ -47,11 +47,11 @@ static LM_TLS struct {
     uint32_t held;   /* calls of lm_told_hold without lm_told_let */
     unsigned long long beats;
     later_t *later;
-} mine;
+} handlers_mine;
 
 /* ---- Pairs ---- */
 
-static void handler_set(kind_t kind, function_t *function, void *argument) {
+static void handler_set(kind_t kind, handlers_function_t *function, void *argument) {
     handler_t *handler = &handlers[kind];
     lm_port_lock(LM_PORT_LIST);
     uint32_t turn = handler->turn;
@@ -84,67 +84,67 @@ static handler_t handler_get(kind_t kind) {
 static handler_t handler_for_call(kind_t kind) {
     /* Relaxed: most programs have no handler, and a handler that is set now may be missed. */
     if (lm_load_relaxed(&handlers[kind].function) == NULL || lm_os_worker_self() ||
-        (mine.inside & 1u << kind) != 0)
+        (handlers_mine.inside & 1u << kind) != 0)
         return (handler_t){0, NULL, NULL};
     return handler_get(kind);
 }
 
 void loam_output_register(loam_output_handler handler, void *argument) {
-    handler_set(OUTPUT, (function_t *)handler, argument);
+    handler_set(OUTPUT, (handlers_function_t *)handler, argument);
 }
 void loam_error_register(loam_error_handler handler, void *argument) {
-    handler_set(ERROR, (function_t *)handler, argument);
+    handler_set(ERROR, (handlers_function_t *)handler, argument);
 }
 void loam_oom_register(loam_oom_handler handler, void *argument) {
-    handler_set(OOM, (function_t *)handler, argument);
+    handler_set(OOM, (handlers_function_t *)handler, argument);
 }
 
 void loam_limit_register(loam_limit_handler handler, void *argument) {
-    handler_set(LIMIT, (function_t *)handler, argument);
+    handler_set(LIMIT, (handlers_function_t *)handler, argument);
 }
 
-bool lm_beating;
-size_t lm_quiet_most = LM_QUIET_MOST;
+bool lm_heartbeat_wanted;
+size_t lm_slowpath_hook_limit = LM_QUIET_MOST;
 
 /* Relaxed, here and below: it suffices that a later slow path sees it. */
-void lm_quiet_end(void) { lm_store_relaxed(&lm_quiet_most, 0); }
+void lm_quiet_end(void) { lm_store_relaxed(&lm_slowpath_hook_limit, 0); }
 
 static void start_beating(void) {
-    lm_store_relaxed(&lm_beating, true);
+    lm_store_relaxed(&lm_heartbeat_wanted, true);
     lm_quiet_end();
 }
 
 void loam_deferred_free_register(loam_deferred_handler handler, void *argument) {
-    handler_set(DEFERRED, (function_t *)handler, argument);
+    handler_set(DEFERRED, (handlers_function_t *)handler, argument);
     start_beating();
 }
 
 unsigned long long loam_heartbeat(void) {
-    if (!lm_load_relaxed(&lm_beating)) start_beating();
-    return mine.beats;
+    if (!lm_load_relaxed(&lm_heartbeat_wanted)) start_beating();
+    return handlers_mine.beats;
 }
 
 /* ---- Calls ---- */
 
 static void call_error(const handler_t *handler, int code, const lm_line_t *line) {
     int error = errno;
-    mine.inside |= 1u << ERROR;
+    handlers_mine.inside |= 1u << ERROR;
     ((loam_error_handler)handler->function)(code, line->text, handler->argument);
-    mine.inside &= ~(1u << ERROR);
+    handlers_mine.inside &= ~(1u << ERROR);
     errno = error;
 }
 
 bool lm_port_print(const lm_line_t *line) {
     handler_t handler = handler_for_call(OUTPUT);
-    if (handler.function == NULL || mine.held > 0) return false;
+    if (handler.function == NULL || handlers_mine.held > 0) return false;
     lm_line_t whole = *line;
     if (whole.used > LM_LINE_BYTES - 2) whole.used = LM_LINE_BYTES - 2;
     whole.text[whole.used++] = '\n';
     whole.text[whole.used] = '\0';
     int error = errno;
-    mine.inside |= 1u << OUTPUT;
+    handlers_mine.inside |= 1u << OUTPUT;
     ((loam_output_handler)handler.function)(whole.text, whole.used, handler.argument);
-    mine.inside &= ~(1u << OUTPUT);
+    handlers_mine.inside &= ~(1u << OUTPUT);
     errno = error;
     return true;
 }
@@ -156,28 +156,28 @@ static int code_of(lm_wrong_t wrong) {
 lm_told_t lm_port_tell(lm_wrong_t wrong, const lm_line_t *line) {
     handler_t handler = handler_for_call(ERROR);
     if (handler.function == NULL) return LM_TOLD_NOBODY;
-    if (mine.held == 0) {
+    if (handlers_mine.held == 0) {
         call_error(&handler, code_of(wrong), line);
         return LM_TOLD;
     }
-    for (int i = 0; i < LATER_MOST && mine.later == NULL; i++) {
+    for (int i = 0; i < LATER_MOST && handlers_mine.later == NULL; i++) {
         /* Acquire: its last user has read it. */
         if (__atomic_exchange_n(&laters[i].taken, true, __ATOMIC_ACQUIRE)) continue;
         laters[i].wrong = wrong;
         laters[i].line = *line;
-        mine.later = &laters[i];
+        handlers_mine.later = &laters[i];
         return LM_TOLD_LATER;
     }
     return LM_TOLD_NOBODY;
 }
 
-void lm_told_hold(void) { mine.held++; }
+void lm_told_hold(void) { handlers_mine.held++; }
 
 void lm_told_let(void) {
-    if (mine.held > 0) mine.held--;
-    later_t *later = mine.later;
-    if (LM_LIKELY(later == NULL) || mine.held > 0) return;
-    mine.later = NULL;
+    if (handlers_mine.held > 0) handlers_mine.held--;
+    later_t *later = handlers_mine.later;
+    if (LM_LIKELY(later == NULL) || handlers_mine.held > 0) return;
+    handlers_mine.later = NULL;
     lm_wrong_t wrong = later->wrong;
     lm_line_t line = later->line;
     /* Release: this thread has read the report. */
@@ -191,20 +191,20 @@ void lm_told_let(void) {
 }
 
 void lm_told_after_fork(void) {
-    mine.held = 0;
+    handlers_mine.held = 0;
     for (int i = 0; i < LATER_MOST; i++) { /* reports of threads that do not exist in the child */
-        if (&laters[i] != mine.later) lm_store_relaxed(&laters[i].taken, false);
+        if (&laters[i] != handlers_mine.later) lm_store_relaxed(&laters[i].taken, false);
     }
 }
 
 bool lm_deferred_free(bool force) {
-    if (!force) mine.beats++;
+    if (!force) handlers_mine.beats++;
     handler_t handler = handler_for_call(DEFERRED);
-    if (handler.function == NULL || mine.held > 0) return false;
+    if (handler.function == NULL || handlers_mine.held > 0) return false;
     int error = errno;
-    mine.inside |= 1u << DEFERRED;
-    ((loam_deferred_handler)handler.function)(force, mine.beats, handler.argument);
-    mine.inside &= ~(1u << DEFERRED);
+    handlers_mine.inside |= 1u << DEFERRED;
+    ((loam_deferred_handler)handler.function)(force, handlers_mine.beats, handler.argument);
+    handlers_mine.inside &= ~(1u << DEFERRED);
     errno = error;
     return true;
 }
@@ -213,23 +213,23 @@ void lm_limit_told(size_t held, size_t soft) {
     handler_t handler = handler_for_call(LIMIT);
     if (handler.function == NULL) return;
     int error = errno;
-    mine.inside |= 1u << LIMIT;
+    handlers_mine.inside |= 1u << LIMIT;
     ((loam_limit_handler)handler.function)(held, soft, handler.argument);
-    mine.inside &= ~(1u << LIMIT);
+    handlers_mine.inside &= ~(1u << LIMIT);
     errno = error;
 }
 
-bool lm_told_may(void) { return mine.held == 0 && !lm_fork_here(); }
+bool lm_told_may(void) { return handlers_mine.held == 0 && !lm_fork_here(); }
 
-bool lm_room_made(size_t bytes, unsigned *tries) {
+bool lm_memory_made(size_t bytes, unsigned *tries) {
     if (*tries >= TRIES_MOST) return false;
     handler_t handler = handler_for_call(OOM);
-    if (handler.function == NULL || mine.held > 0) return false;
+    if (handler.function == NULL || handlers_mine.held > 0) return false;
     ++*tries;
     int error = errno;
-    mine.inside |= 1u << OOM;
+    handlers_mine.inside |= 1u << OOM;
     bool made = ((loam_oom_handler)handler.function)(bytes, handler.argument);
-    mine.inside &= ~(1u << OOM);
+    handlers_mine.inside &= ~(1u << OOM);
     errno = error;
     return made;
 }
@@ -243,7 +243,7 @@ static bool ends_program(void) { return lm_load_relaxed(&lm_refused_aborts); }
  * LOAM_ABORT_ON_OOM=1. */
 static LM_COLD void refuse(bool overflow, const char *format, ...) {
     handler_t handler = handler_for_call(ERROR);
-    bool told = handler.function != NULL && mine.held == 0;
+    bool told = handler.function != NULL && handlers_mine.held == 0;
     if (!told && !ends_program()) return;
     lm_line_t line = {0};
     lm_line_add(&line, "loam: out of memory: %s", overflow ? "more than there can be: " : "");

@@ -18,18 +18,18 @@
 
 /* In tests, faulty.c defines the names of os.h and calls these functions. */
 #if LOAM_OS_FAULTY
-#define PORT(name) lm_linux_##name
-uintptr_t PORT(place)(size_t *bytes, bool *reserved);
-void *PORT(reserve)(size_t bytes);
-lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved);
-bool PORT(purge)(void *at, size_t bytes);
-bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes, bool *hole);
-bool PORT(protect)(void *at, size_t bytes, bool allow);
-bool PORT(unguard)(void *at, size_t bytes, bool shut_in);
-bool PORT(mark)(void *at, size_t bytes);
-bool PORT(unmark)(void *at, size_t bytes);
+#define LINUX_PORT(name) lm_linux_##name
+uintptr_t LINUX_PORT(place)(size_t *bytes, bool *reserved);
+void *LINUX_PORT(reserve)(size_t bytes);
+lm_commit_t LINUX_PORT(commit)(void *at, size_t bytes, bool reserved);
+bool LINUX_PORT(purge)(void *at, size_t bytes);
+bool LINUX_PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes, bool *hole);
+bool LINUX_PORT(protect)(void *at, size_t bytes, bool allow);
+bool LINUX_PORT(unguard)(void *at, size_t bytes, bool shut_in);
+bool LINUX_PORT(mark)(void *at, size_t bytes);
+bool LINUX_PORT(unmark)(void *at, size_t bytes);
 #else
-#define PORT(name) lm_os_##name
+#define LINUX_PORT(name) lm_os_##name
 #endif
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -39,7 +39,7 @@ bool PORT(unmark)(void *at, size_t bytes);
 lm_os_counts_t lm_os_counts;
 
 /* Counts a system call. Relaxed: the numbers are statistics. */
-LM_INLINE void count(long n) {
+LM_INLINE void linux_count(long n) {
     (void)lm_add_relaxed(&lm_os_counts.calls, 1);
     if (n == SYS_mmap) (void)lm_add_relaxed(&lm_os_counts.maps, 1);
     if (n == SYS_munmap) (void)lm_add_relaxed(&lm_os_counts.unmaps, 1);
@@ -48,11 +48,11 @@ LM_INLINE void count(long n) {
 
 LM_NOINLINE __attribute__((section("loam_calls"))) intptr_t
 lm_linux_call(long n, intptr_t a, intptr_t b, intptr_t c, intptr_t d, intptr_t e) {
-    count(n);
+    linux_count(n);
     return lm_syscall(n, a, b, c, d, e, 0);
 }
 
-static intptr_t map(void *at, size_t bytes, int protection, int flags) {
+static intptr_t linux_map(void *at, size_t bytes, int protection, int flags) {
     return lm_linux_call(SYS_mmap, (intptr_t)at, (intptr_t)bytes, protection,
                          flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 }
@@ -83,31 +83,31 @@ static uintptr_t place_in_the_middle(size_t *bytes) {
     return lm_align_down(quarter + lm_os_random() % quarter, 2 * LM_MIB);
 }
 
-uintptr_t PORT(place)(size_t *bytes, bool *reserved) {
+uintptr_t LINUX_PORT(place)(size_t *bytes, bool *reserved) {
     *reserved = false;
     uintptr_t place = LM_TSAN ? 0 : place_in_the_middle(bytes);
     /* This also shows whether the system allows the address at all (an emulator or a tool may
      * not). */
-    if (place != 0 && PORT(commit)((void *)place, LM_OS_UNIT, false) == LM_COMMIT_DONE)
+    if (place != 0 && LINUX_PORT(commit)((void *)place, LM_OS_UNIT, false) == LM_COMMIT_DONE)
         return place;
     /* Otherwise take the largest range that the system will reserve. ThreadSanitizer knows where
      * libc's maps lie, and those are no larger than 64 GiB. */
     if (LM_TSAN && *bytes > 64 * LM_GIB) *bytes = 64 * LM_GIB;
     for (; *bytes >= 64 * LM_MIB; *bytes /= 2) {
-        intptr_t at = map(NULL, *bytes + 2 * LM_MIB, PROT_NONE, 0);
+        intptr_t at = linux_map(NULL, *bytes + 2 * LM_MIB, PROT_NONE, 0);
         if (lm_linux_failed(at)) continue;
         place = lm_align_up((uintptr_t)at, 2 * LM_MIB);
-        *reserved = PORT(commit)((void *)place, LM_OS_UNIT, true) == LM_COMMIT_DONE;
+        *reserved = LINUX_PORT(commit)((void *)place, LM_OS_UNIT, true) == LM_COMMIT_DONE;
         if (*reserved) return place;
         (void)lm_linux_call3(SYS_munmap, at, (intptr_t)(*bytes + 2 * LM_MIB), 0);
     }
     return 0;
 }
 
-void *PORT(reserve)(size_t bytes) {
+void *LINUX_PORT(reserve)(size_t bytes) {
     size_t align = bytes >= 2 * LM_MIB ? 2 * LM_MIB : LM_OS_UNIT;
     if (bytes > (size_t)PTRDIFF_MAX - align) return NULL;
-    intptr_t found = map(NULL, bytes + align, PROT_NONE, 0);
+    intptr_t found = linux_map(NULL, bytes + align, PROT_NONE, 0);
     if (lm_linux_failed(found)) return NULL;
     /* The parts before and after the aligned range served only to find it. */
     uintptr_t whole = (uintptr_t)found, at = lm_align_up(whole, align), end = at + bytes;
@@ -117,10 +117,10 @@ void *PORT(reserve)(size_t bytes) {
     return (void *)at;
 }
 
-lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved) {
+lm_commit_t LINUX_PORT(commit)(void *at, size_t bytes, bool reserved) {
     (void)lm_add_relaxed(&lm_os_counts.commits, 1); /* relaxed: a statistic */
     intptr_t got =
-        map(at, bytes, PROT_READ | PROT_WRITE, reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE);
+        linux_map(at, bytes, PROT_READ | PROT_WRITE, reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE);
     if (got == (intptr_t)at) return LM_COMMIT_DONE;
     if (lm_linux_failed(got)) return got == -EEXIST ? LM_COMMIT_TAKEN : LM_COMMIT_NO_MEMORY;
     /* An old kernel took the address as a hint. */
@@ -131,10 +131,10 @@ lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved) {
 /* If a sandbox forbids madvise, with whatever error it was told to return, the kernel rejects even
  * an empty range. In that case new memory replaces the old. That costs more: the lock of the
  * process's map is taken exclusively, and page tables are built anew. */
-bool PORT(purge)(void *at, size_t bytes) {
+bool LINUX_PORT(purge)(void *at, size_t bytes) {
     if (advise(at, bytes, MADV_DONTNEED) == 0) return true;
     if (advise(at, 0, MADV_DONTNEED) == 0) return false; /* locked memory */
-    return !lm_linux_failed(map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED));
+    return !lm_linux_failed(linux_map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED));
 }
 
 int lm_os_unlock(const void *at, size_t bytes) {
@@ -143,7 +143,7 @@ int lm_os_unlock(const void *at, size_t bytes) {
 
 int lm_os_unlock_all(void) { return (int)lm_linux_call1(SYS_munlockall, 0); }
 
-bool PORT(protect)(void *at, size_t bytes, bool allow) {
+bool LINUX_PORT(protect)(void *at, size_t bytes, bool allow) {
     int protection = allow ? PROT_READ | PROT_WRITE : PROT_NONE;
     return lm_linux_call3(SYS_mprotect, (intptr_t)at, (intptr_t)bytes, protection) == 0;
 }
@@ -195,11 +195,11 @@ bool lm_os_resident(const void *at) {
     return resident;
 }
 
-bool PORT(unguard)(void *at, size_t bytes, bool shut_in) {
+bool LINUX_PORT(unguard)(void *at, size_t bytes, bool shut_in) {
     if (shut_in) {
         /* A sandbox that returns an error instead of killing may allow mprotect. If there is no
          * memory, mprotect would not help. */
-        intptr_t got = map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED);
+        intptr_t got = linux_map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED);
         if (!lm_linux_failed(got) || got == -ENOMEM) return !lm_linux_failed(got);
     }
     return !lm_linux_failed(
@@ -211,11 +211,11 @@ bool PORT(unguard)(void *at, size_t bytes, bool shut_in) {
 #define MADV_GUARD_REMOVE 103
 #endif
 
-bool PORT(mark)(void *at, size_t bytes) {
+bool LINUX_PORT(mark)(void *at, size_t bytes) {
     return !lm_linux_failed(advise(at, bytes, MADV_GUARD_INSTALL));
 }
 
-bool PORT(unmark)(void *at, size_t bytes) {
+bool LINUX_PORT(unmark)(void *at, size_t bytes) {
     return !lm_linux_failed(advise(at, bytes, MADV_GUARD_REMOVE));
 }
 
@@ -228,7 +228,7 @@ void lm_os_back_huge(void *at) {
 
 bool lm_os_release(void *at, size_t bytes, bool reserved) {
     return !lm_linux_failed(reserved
-                                ? map(at, bytes, PROT_NONE, MAP_FIXED)
+                                ? linux_map(at, bytes, PROT_NONE, MAP_FIXED)
                                 : lm_linux_call3(SYS_munmap, (intptr_t)at, (intptr_t)bytes, 0));
 }
 
@@ -259,8 +259,8 @@ static size_t remap_pieces(char *from, size_t bytes, char *to, unsigned *refusal
  * replace mappings, and yet allow new ones; if the range is then taken, it was never unmapped.
  * Returns false iff the range is still a hole. */
 static bool fill_hole(void *at, size_t bytes) {
-    if (!lm_linux_failed(map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED))) return true;
-    intptr_t got = map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
+    if (!lm_linux_failed(linux_map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED))) return true;
+    intptr_t got = linux_map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
     if (got == (intptr_t)at || got == -EEXIST) return true;
     /* An old kernel took the address as a hint. */
     if (!lm_linux_failed(got)) (void)lm_linux_call3(SYS_munmap, got, (intptr_t)bytes, 0);
@@ -291,7 +291,7 @@ static bool move(void *from, size_t old_bytes, void *to, size_t new_bytes, bool 
     return moved;
 }
 
-bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes, bool *hole) {
+bool LINUX_PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes, bool *hole) {
     *hole = false;
     if (!lm_ask_begin()) return false; /* mremap may be forbidden by now */
     bool moved = move(from, old_bytes, to, new_bytes, hole);

@@ -24,7 +24,12 @@
 /* PATH_MOST is the kernel's PATH_MAX, which bounds the paths that it opens and shows in
  * /proc/self/cgroup. A level takes at least two bytes of a path, so LEVELS_MOST suffices for all
  * levels. A line of mountinfo has two such paths. */
-enum { PATH_MOST = 4096, LEVELS_MOST = PATH_MOST / 2, NAME_MOST = 64, TEXT_MOST = 4 * PATH_MOST };
+enum {
+    PATH_MOST = 4096,
+    LEVELS_MOST = PATH_MOST / 2,
+    CGROUP_NAME_MOST = 64,
+    TEXT_MOST = 4 * PATH_MOST
+};
 /* Maximum number of mounts that are examined until one can be read. */
 enum { MOUNTS_MOST = 8 };
 enum { FILE_MOST = 32 }; /* maximum bytes of a file's name in a group, with the / in front */
@@ -39,7 +44,7 @@ typedef struct level {
 
 static struct {
     /* First the path of the process's own group, later that of one file. */
-    char path[PATH_MOST + NAME_MOST];
+    char path[PATH_MOST + CGROUP_NAME_MOST];
     level_t level[LEVELS_MOST];
     unsigned levels;
     bool first; /* cgroups version 1 */
@@ -114,7 +119,7 @@ static char *lines_next(void) {
 /* Returns the text's length. The worker runs this file and must not call libc: libc has no
  * thread-local data for it, and a preloaded tool that wraps strlen may use thread-local data. The
  * pointer is volatile, because compilers would otherwise make the loop a call of strlen. */
-static size_t length_of(const char *text) {
+static size_t cgroup_length_of(const char *text) {
     const volatile char *at = text;
     size_t length = 0;
     while (at[length] != '\0') length++;
@@ -122,20 +127,20 @@ static size_t length_of(const char *text) {
 }
 
 /* Returns the text after the prefix, or NULL iff the text does not begin with the prefix. */
-static const char *behind(const char *text, const char *prefix) {
+static const char *cgroup_behind(const char *text, const char *prefix) {
     for (; *prefix != '\0'; text++, prefix++) {
         if (*text != *prefix) return NULL;
     }
     return text;
 }
 
-static bool same(const char *text, const char *other) {
-    const char *end = behind(text, other);
+static bool cgroup_same(const char *text, const char *other) {
+    const char *end = cgroup_behind(text, other);
     return end != NULL && *end == '\0';
 }
 
 /* Ends the text at its first c. Returns the text after it, or NULL iff it contains no c. */
-static char *cut(char *text, char c) {
+static char *cgroup_cut(char *text, char c) {
     for (; *text != '\0'; text++) {
         if (*text != c) continue;
         *text = '\0';
@@ -147,7 +152,7 @@ static char *cut(char *text, char c) {
 /* Returns whether the word is in a list of words separated by commas. */
 static bool among(const char *words, const char *word) {
     for (const char *at = words;; at++) {
-        const char *end = behind(at, word);
+        const char *end = cgroup_behind(at, word);
         if (end != NULL && (*end == ',' || *end == '\0')) return true;
         while (*at != ',' && *at != '\0') at++;
         if (*at == '\0') return false;
@@ -183,9 +188,9 @@ static bool leads_out(const char *path) {
 
 /* Reads a number that ends at a blank or the end of the text. *value is SIZE_MAX for "max", and for
  * a number that is too large. Returns false iff it is no number. */
-static bool number(const char *text, size_t *value) {
+static bool cgroup_number(const char *text, size_t *value) {
     *value = 0;
-    if (same(text, "max")) *value = SIZE_MAX;
+    if (cgroup_same(text, "max")) *value = SIZE_MAX;
     if (*value != 0) return true;
     const char *at = text;
     for (; *at >= '0' && *at <= '9'; at++) {
@@ -198,10 +203,10 @@ static bool number(const char *text, size_t *value) {
 /* ---- Which group ---- */
 
 /* Path of the process's group, which is compared with mountinfo. */
-static char own[PATH_MOST];
+static char cgroup_own[PATH_MOST];
 
-static bool put(char *to, size_t most, const char *text) {
-    size_t length = length_of(text);
+static bool cgroup_put(char *to, size_t most, const char *text) {
+    size_t length = cgroup_length_of(text);
     if (length >= most) return false;
     __builtin_memcpy(to, text, length + 1);
     return true;
@@ -218,8 +223,9 @@ static void put_levels(char *to, size_t most, const char *path) {
 }
 
 static bool open_below(const char *path) {
-    return put(groups.path, PATH_MOST, lm_cgroup_below) &&
-           put(groups.path + length_of(groups.path), NAME_MOST, path) && lines_open(groups.path);
+    return cgroup_put(groups.path, PATH_MOST, lm_cgroup_below) &&
+           cgroup_put(groups.path + cgroup_length_of(groups.path), CGROUP_NAME_MOST, path) &&
+           lines_open(groups.path);
 }
 
 /* Writes the path of the process's group into own. If the memory controller has a hierarchy of its
@@ -229,11 +235,12 @@ static bool find_own(void) {
     if (!open_below("/proc/self/cgroup")) return false;
     groups.first = false;
     for (char *line; (line = lines_next()) != NULL && !groups.first;) {
-        char *controllers = cut(line, ':'), *path = controllers ? cut(controllers, ':') : NULL;
+        char *controllers = cgroup_cut(line, ':'),
+             *path = controllers ? cgroup_cut(controllers, ':') : NULL;
         if (path == NULL || *path != '/') continue;
         bool first = among(controllers, "memory");
-        if (!first && (found || *controllers != '\0' || !same(line, "0"))) continue;
-        put_levels(own, sizeof own, path);
+        if (!first && (found || *controllers != '\0' || !cgroup_same(line, "0"))) continue;
+        put_levels(cgroup_own, sizeof cgroup_own, path);
         found = true;
         groups.first = first;
     }
@@ -245,36 +252,37 @@ static bool find_own(void) {
  * not below it. In a cgroup namespace both paths are relative to the root of the namespace, and may
  * begin with one or more "/..". */
 static const char *within(const char *root) {
-    const char *end = same(root, "/") ? own : behind(own, root);
+    const char *end = cgroup_same(root, "/") ? cgroup_own : cgroup_behind(cgroup_own, root);
     if (end == NULL || (*end != '/' && *end != '\0') || leads_out(end)) return NULL;
-    return same(end, "/") ? "" : end;
+    return cgroup_same(end, "/") ? "" : end;
 }
 
 /* Parses a line of mountinfo and stores the path of the group in groups.path. Returns the bytes of
  * that path that are the mount, or 0 if the mount does not serve. */
 static size_t take_mount(char *line, bool any) {
     char *root = NULL, *point = NULL, *field = line;
-    for (int i = 0; i < 3 && field != NULL; i++) field = cut(field, ' ');
-    if ((root = field) == NULL || (point = cut(root, ' ')) == NULL) return 0;
-    char *rest = cut(point, ' '), *kind = NULL;
+    for (int i = 0; i < 3 && field != NULL; i++) field = cgroup_cut(field, ' ');
+    if ((root = field) == NULL || (point = cgroup_cut(root, ' ')) == NULL) return 0;
+    char *rest = cgroup_cut(point, ' '), *kind = NULL;
     while (rest != NULL && kind == NULL) { /* skip options and other fields up to a lone - */
-        char *next = cut(rest, ' ');
-        if (same(rest, "-")) kind = next;
+        char *next = cgroup_cut(rest, ' ');
+        if (cgroup_same(rest, "-")) kind = next;
         rest = next;
     }
-    char *source = kind ? cut(kind, ' ') : NULL, *options = source ? cut(source, ' ') : NULL;
-    if (options == NULL || !same(kind, groups.first ? "cgroup" : "cgroup2")) return 0;
+    char *source = kind ? cgroup_cut(kind, ' ') : NULL,
+         *options = source ? cgroup_cut(source, ' ') : NULL;
+    if (options == NULL || !cgroup_same(kind, groups.first ? "cgroup" : "cgroup2")) return 0;
     if (groups.first && !among(options, "memory")) return 0;
     unescape(root);
     unescape(point);
     const char *inside = within(root);
     if (inside == NULL && !any) return 0;
     if (inside == NULL) inside = ""; /* the group is not visible here: take the mount itself */
-    size_t base = length_of(lm_cgroup_below);
-    if (!put(groups.path, PATH_MOST, lm_cgroup_below) ||
-        !put(groups.path + base, PATH_MOST - FILE_MOST - base, point))
+    size_t base = cgroup_length_of(lm_cgroup_below);
+    if (!cgroup_put(groups.path, PATH_MOST, lm_cgroup_below) ||
+        !cgroup_put(groups.path + base, PATH_MOST - FILE_MOST - base, point))
         return 0;
-    base += same(point, "/") ? 0 : length_of(point);
+    base += cgroup_same(point, "/") ? 0 : cgroup_length_of(point);
     put_levels(groups.path + base, PATH_MOST - FILE_MOST - base, inside);
     return base;
 }
@@ -296,17 +304,17 @@ static size_t find_mount(bool any, unsigned skipped) {
 
 /* Opens a file of a level. Returns false iff it cannot be opened. */
 static bool open_file(const level_t *level, const char *name) {
-    static char path[PATH_MOST + NAME_MOST];
+    static char path[PATH_MOST + CGROUP_NAME_MOST];
     __builtin_memcpy(path, groups.path, level->length);
     path[level->length] = '/';
-    return put(path + level->length + 1, NAME_MOST, name) && lines_open(path);
+    return cgroup_put(path + level->length + 1, CGROUP_NAME_MOST, name) && lines_open(path);
 }
 
 /* Reads a file that is one number. Returns false iff it is missing or something else. */
 static bool read_number(const level_t *level, const char *name, size_t *value) {
     if (!open_file(level, name)) return false;
     const char *line = lines_next();
-    bool is = line != NULL && number(line, value);
+    bool is = line != NULL && cgroup_number(line, value);
     lines_close();
     return is;
 }
@@ -330,9 +338,9 @@ static size_t read_named(const level_t *level, const char *file, const char *nam
     size_t value = 0;
     if (!open_file(level, file)) return 0;
     for (char *line; (line = lines_next()) != NULL;) {
-        const char *text = cut(line, ' ');
-        if (text == NULL || !same(line, name)) continue;
-        if (!number(text, &value)) value = 0;
+        const char *text = cgroup_cut(line, ' ');
+        if (text == NULL || !cgroup_same(line, name)) continue;
+        if (!cgroup_number(text, &value)) value = 0;
         break;
     }
     lines_close();
@@ -350,7 +358,7 @@ size_t lm_os_memory_bytes(void) {
 /* Records the levels from the group to the mount, which is the first `base` bytes of groups.path.
  * Returns false iff no level can be read. */
 static bool take_levels(size_t base) {
-    size_t length = length_of(groups.path), used;
+    size_t length = cgroup_length_of(groups.path), used;
     bool readable = false;
     groups.levels = 0;
     while (groups.levels < LEVELS_MOST) {

@@ -53,7 +53,7 @@ static LM_TLS struct {
     /* That level's handler has returned, so the next access like it is a repetition. */
     bool returned;
     passing_t passing;
-} mine;
+} fault_mine;
 
 static void read_context(lm_bad_access_t *access, const ucontext_t *context) {
     access->place = (lm_place_t){LM_CONTEXT_PC(context), LM_CONTEXT_SP(context),
@@ -67,7 +67,7 @@ static bool is_function(const struct sigaction *action) {
 }
 
 /* Lets the system act on the signal: there is no handler to pass it on to. */
-static void end(int number, const siginfo_t *info, bool ignored) {
+static void fault_end(int number, const siginfo_t *info, bool ignored) {
     struct sigaction none = {.sa_handler = SIG_DFL};
     bool sent = info != NULL && info->si_code <= 0; /* sent by kill: nothing will repeat it */
     if (sent && ignored) return;
@@ -92,7 +92,7 @@ static void pass_on(int number, int level, bool told, siginfo_t *info, void *con
     /* As lm_port_abort does: no other report begins. */
     if (!function && told) lm_port_report_begin();
     if (!function)
-        end(number, info, old != NULL && !is_function(old) && old->sa_handler == SIG_IGN);
+        fault_end(number, info, old != NULL && !is_function(old) && old->sa_handler == SIG_IGN);
     else if ((old->sa_flags & SA_SIGINFO) != 0)
         old->sa_sigaction(number, info, context);
     else
@@ -103,12 +103,13 @@ static void pass_on(int number, int level, bool told, siginfo_t *info, void *con
  * leave by a jump. The stack tells: a new signal, even with its context at the same address, enters
  * at the same frame address, not below. */
 static bool is_nested(const void *context, uintptr_t frame) {
-    return context == NULL || (mine.passing.context == context && frame < mine.passing.frame);
+    return context == NULL ||
+           (fault_mine.passing.context == context && frame < fault_mine.passing.frame);
 }
 
 static bool is_told(const lm_bad_access_t *access, int level) {
-    const lm_bad_access_t *told = &mine.told;
-    return (level < mine.level || mine.returned) && told->address == access->address &&
+    const lm_bad_access_t *told = &fault_mine.told;
+    return (level < fault_mine.level || fault_mine.returned) && told->address == access->address &&
            told->place.pc == access->place.pc && told->place.sp == access->place.sp;
 }
 
@@ -120,9 +121,9 @@ static lm_verdict_t judged(int level, const siginfo_t *info, const void *context
     /* Relaxed: set before loam's handler was installed. */
     lm_verdict_t verdict = lm_load_relaxed(&judge)(&access);
     if (verdict == LM_VERDICT_END) {
-        mine.told = access;
-        mine.level = level;
-        mine.returned = false;
+        fault_mine.told = access;
+        fault_mine.level = level;
+        fault_mine.returned = false;
     }
     return verdict;
 }
@@ -130,15 +131,16 @@ static lm_verdict_t judged(int level, const siginfo_t *info, const void *context
 static LM_NOINLINE void handle(int number, int level, siginfo_t *info, void *context) {
     int error = errno;
     uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
-    if (is_nested(context, frame) && level >= mine.passing.level) level = mine.passing.level - 1;
+    if (is_nested(context, frame) && level >= fault_mine.passing.level)
+        level = fault_mine.passing.level - 1;
     lm_verdict_t verdict = judged(level, info, context);
     errno = error;
     if (verdict == LM_VERDICT_AGAIN) return;
-    passing_t outer = mine.passing;
-    mine.passing = (passing_t){context, frame, level};
+    passing_t outer = fault_mine.passing;
+    fault_mine.passing = (passing_t){context, frame, level};
     pass_on(number, level, verdict == LM_VERDICT_END, info, context);
-    mine.passing = outer;
-    if (verdict == LM_VERDICT_END && level == mine.level) mine.returned = true;
+    fault_mine.passing = outer;
+    if (verdict == LM_VERDICT_END && level == fault_mine.level) fault_mine.returned = true;
 }
 
 /* ---- Levels ---- */
@@ -151,21 +153,21 @@ static LM_NOINLINE void handle(int number, int level, siginfo_t *info, void *con
     }
 EACH_LEVEL(FUNCTION)
 
-typedef void function_t(int number, siginfo_t *info, void *context);
+typedef void fault_function_t(int number, siginfo_t *info, void *context);
 
-#define NAME(level) handle_##level,
-static function_t *const functions[LEVELS] = {EACH_LEVEL(NAME)};
+#define FAULT_NAME(level) handle_##level,
+static fault_function_t *const functions[LEVELS] = {EACH_LEVEL(FAULT_NAME)};
 
-static bool is_ours(const struct sigaction *action) {
+static bool fault_is_ours(const struct sigaction *action) {
     for (int i = 0; i < LEVELS && (action->sa_flags & SA_SIGINFO) != 0; i++) {
         if (action->sa_sigaction == functions[i]) return true;
     }
     return false;
 }
 
-static void take(int kind) {
+static void fault_take(int kind) {
     struct sigaction old;
-    if (sigaction(signals[kind], NULL, &old) != 0 || is_ours(&old)) return;
+    if (sigaction(signals[kind], NULL, &old) != 0 || fault_is_ours(&old)) return;
     int level = used[kind] - 1;
     /* If it is the same handler, its level suffices; is_nested notices if that handler has recorded
      * loam's address anew. */
@@ -187,7 +189,7 @@ static void take(int kind) {
 
 /* Ends the work if no call has come since *seen calls were counted. Returns whether the work has
  * ended. */
-static bool settled(uint32_t *seen) {
+static bool fault_settled(uint32_t *seen) {
     return __atomic_compare_exchange_n(&requests, seen, 0, false, __ATOMIC_SEQ_CST,
                                        __ATOMIC_SEQ_CST);
 }
@@ -202,8 +204,8 @@ void lm_os_judge_faults(lm_verdict_t (*function)(const lm_bad_access_t *access))
     if (__atomic_fetch_add(&requests, 1, __ATOMIC_SEQ_CST) == 0) {
         uint32_t seen = 1;
         do {
-            for (int i = 0; i < KINDS; i++) take(i);
-        } while (!settled(&seen));
+            for (int i = 0; i < KINDS; i++) fault_take(i);
+        } while (!fault_settled(&seen));
     }
     errno = error;
 }

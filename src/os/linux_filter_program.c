@@ -41,7 +41,7 @@ static uint32_t computed(unsigned operation, uint32_t a, uint32_t b) {
     }
 }
 
-static bool holds(unsigned operation, uint32_t a, uint32_t b) {
+static bool filter_program_holds(unsigned operation, uint32_t a, uint32_t b) {
     switch (operation) {
     case BPF_JEQ: return a == b;
     case BPF_JGT: return a > b;
@@ -76,7 +76,8 @@ static uint32_t verdict(const struct sock_filter *code, unsigned length,
         case BPF_STX: *cell = x; break;
         case BPF_ALU: a = computed(BPF_OP(now), a, b); break;
         case BPF_JMP:
-            if (BPF_OP(now) != BPF_JA) k = holds(BPF_OP(now), a, b) ? code[at].jt : code[at].jf;
+            if (BPF_OP(now) != BPF_JA)
+                k = filter_program_holds(BPF_OP(now), a, b) ? code[at].jt : code[at].jf;
             if (k >= length - at) return SECCOMP_RET_ALLOW;
             at += k;
             break;

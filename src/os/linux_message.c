@@ -34,7 +34,7 @@ enum {
     ASIDE_END = 32,
     KEPT_FROM = 1000,
     NOWHERE = -1,
-    PATIENCE_MS = 1000
+    MESSAGE_PATIENCE_MS = 1000
 };
 
 /* In the section that tells a thread inside loam from others: see linux.c. */
@@ -44,7 +44,7 @@ call(long n, intptr_t a, intptr_t b, intptr_t c, intptr_t d) {
     return lm_syscall(n, a, b, c, d, 0, 0);
 }
 
-static bool failed(intptr_t result) { return (uintptr_t)result > (uintptr_t)-4096; }
+static bool message_failed(intptr_t result) { return (uintptr_t)result > (uintptr_t)-4096; }
 
 /* Written at the start, before there are other threads. */
 static LM_AT_START struct {
@@ -52,17 +52,17 @@ static LM_AT_START struct {
     intptr_t seen;
     struct stat file;
 } began = {.seen = -EAGAIN};
-static int kept; /* atomic: a duplicate of descriptor 2; 0: none */
+static int message_kept; /* atomic: a duplicate of descriptor 2; 0: none */
 /* Atomic: the descriptor, or NOWHERE, to which lines go without a look; 0: look each time. */
 static int shut_in_to;
 
-static intptr_t look(int file, struct stat *now) {
+static intptr_t message_look(int file, struct stat *now) {
     /* For tools that do not know what the system writes. */
     *now = (struct stat){0};
     return call(SYS_fstat, file, (intptr_t)now, 0, 0);
 }
 
-static bool is_same(const struct stat *a, const struct stat *b) {
+static bool message_is_same(const struct stat *a, const struct stat *b) {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
@@ -76,14 +76,14 @@ void lm_os_message_begin(void) {
  * that are started. */
 void lm_os_message_keep(void) {
     /* Relaxed: the word is independent of other data. */
-    if (!was_open() || lm_load_relaxed(&kept) != 0) return;
+    if (!was_open() || lm_load_relaxed(&message_kept) != 0) return;
     intptr_t file = -EINVAL;
     for (intptr_t from = KEPT_FROM; from > ASIDE_END && file == -EINVAL; from /= 2)
         file = call(SYS_fcntl, ERROR, F_DUPFD_CLOEXEC, from, 0);
     struct stat now;
-    if (failed(file)) return;
-    if (!failed(look((int)file, &now)) && is_same(&now, &began.file))
-        lm_store_relaxed(&kept, (int)file);
+    if (message_failed(file)) return;
+    if (!message_failed(message_look((int)file, &now)) && message_is_same(&now, &began.file))
+        lm_store_relaxed(&message_kept, (int)file);
     else
         (void)call(SYS_close, file, 0, 0, 0); /* descriptor 2 has changed meanwhile */
 }
@@ -98,7 +98,8 @@ static bool is_put_aside(void) {
         return false;
     struct stat other;
     for (int file = ASIDE_FIRST; file < ASIDE_END; file++) {
-        if (!failed(look(file, &other)) && is_same(&other, &began.file)) return true;
+        if (!message_failed(message_look(file, &other)) && message_is_same(&other, &began.file))
+            return true;
     }
     return false;
 }
@@ -110,9 +111,11 @@ static bool is_put_aside(void) {
 static bool may_take(const struct stat *now) {
     if (S_ISCHR(now->st_mode) || S_ISFIFO(now->st_mode)) return true;
     intptr_t flags = S_ISREG(now->st_mode) ? call(SYS_fcntl, ERROR, F_GETFL, 0, 0) : O_RDWR;
-    if (!failed(flags) && ((flags & O_APPEND) != 0 || (flags & O_ACCMODE) == O_WRONLY)) return true;
+    if (!message_failed(flags) && ((flags & O_APPEND) != 0 || (flags & O_ACCMODE) == O_WRONLY))
+        return true;
     struct stat output;
-    if (!failed(look(OUTPUT, &output)) && is_same(now, &output)) return true;
+    if (!message_failed(message_look(OUTPUT, &output)) && message_is_same(now, &output))
+        return true;
     return is_put_aside();
 }
 
@@ -120,17 +123,20 @@ static bool may_take(const struct stat *now) {
  * a socket. */
 static int where_to(bool *breaks) {
     struct stat now;
-    intptr_t got = look(ERROR, &now);
-    *breaks = failed(got) || S_ISFIFO(now.st_mode) || S_ISSOCK(now.st_mode);
-    if (failed(got) && got != -EBADF) { /* a sandbox refused: guess */
+    intptr_t got = message_look(ERROR, &now);
+    *breaks = message_failed(got) || S_ISFIFO(now.st_mode) || S_ISSOCK(now.st_mode);
+    if (message_failed(got) && got != -EBADF) { /* a sandbox refused: guess */
         *breaks = false;
         return ERROR;
     }
-    if (!failed(got) && ((!was_open() && began.seen != -EBADF) ||
-                         (was_open() && is_same(&now, &began.file)) || may_take(&now)))
+    if (!message_failed(got) &&
+        ((!was_open() && began.seen != -EBADF) ||
+         (was_open() && message_is_same(&now, &began.file)) || may_take(&now)))
         return ERROR;
-    int file = lm_load_relaxed(&kept); /* relaxed: an independent word */
-    if (file == 0 || failed(look(file, &now)) || !is_same(&now, &began.file)) return NOWHERE;
+    int file = lm_load_relaxed(&message_kept); /* relaxed: an independent word */
+    if (file == 0 || message_failed(message_look(file, &now)) ||
+        !message_is_same(&now, &began.file))
+        return NOWHERE;
     *breaks = S_ISFIFO(now.st_mode) || S_ISSOCK(now.st_mode);
     return file;
 }
@@ -138,11 +144,11 @@ static int where_to(bool *breaks) {
 /* ---- Writing ---- */
 
 /* Writes the whole text. Returns false iff no process reads it any more. */
-static bool write_all(int file, const char *text, size_t bytes) {
+static bool message_write_all(int file, const char *text, size_t bytes) {
     while (bytes > 0) {
         intptr_t wrote = call(SYS_write, file, (intptr_t)text, (intptr_t)bytes, 0);
         if (wrote == -EINTR) continue;
-        if (failed(wrote) || wrote == 0) return wrote != -EPIPE;
+        if (message_failed(wrote) || wrote == 0) return wrote != -EPIPE;
         text += wrote;
         bytes -= (size_t)wrote;
     }
@@ -154,10 +160,10 @@ static bool write_all(int file, const char *text, size_t bytes) {
 static void write_unbroken(int file, const char *text, size_t bytes) {
     uint64_t pipe = (uint64_t)1 << (SIGPIPE - 1), before = 0, pending = 0;
     struct timespec none = {0, 0};
-    bool held = !failed(
+    bool held = !message_failed(
         call(SYS_rt_sigprocmask, SIG_BLOCK, (intptr_t)&pipe, (intptr_t)&before, sizeof before));
     if (held) (void)call(SYS_rt_sigpending, (intptr_t)&pending, sizeof pending, 0, 0);
-    bool whole = write_all(file, text, bytes);
+    bool whole = message_write_all(file, text, bytes);
     if (!held) return;
     if (!whole && (pending & pipe) == 0) {
         while (call(SYS_rt_sigtimedwait, (intptr_t)&pipe, 0, (intptr_t)&none, sizeof pipe) ==
@@ -174,7 +180,7 @@ void lm_port_write_error(const char *text, size_t bytes) {
     if (file != NOWHERE && breaks)
         write_unbroken(file, text, bytes);
     else if (file != NOWHERE)
-        (void)write_all(file, text, bytes);
+        (void)message_write_all(file, text, bytes);
     if (asks) lm_ask_end();
 }
 
@@ -193,34 +199,34 @@ void lm_os_message_shut_in(bool shut_in) {
 static struct {
     uint32_t thread; /* atomic: the thread that writes a report; 0: none */
     uint32_t depth;  /* number of nested reports of that thread */
-} report;
+} message_report;
 
 void lm_port_report_begin(void) {
     uint32_t self = lm_port_thread_id(), nobody = 0;
     /* Relaxed: only this thread writes its number there. */
-    if (lm_load_relaxed(&report.thread) == self) {
-        report.depth++;
+    if (lm_load_relaxed(&message_report.thread) == self) {
+        message_report.depth++;
         return;
     }
     /* Acquire: see the depth that the last thread left. The rounds are counted, because a clock may
      * be forbidden. */
-    for (int waited = 0; !lm_cas_acquire(&report.thread, &nobody, self); waited++) {
-        if (waited == PATIENCE_MS) { /* that thread may be gone: take the lock over */
-            lm_store_relaxed(&report.thread, self);
+    for (int waited = 0; !lm_cas_acquire(&message_report.thread, &nobody, self); waited++) {
+        if (waited == MESSAGE_PATIENCE_MS) { /* that thread may be gone: take the lock over */
+            lm_store_relaxed(&message_report.thread, self);
             break;
         }
-        lm_os_wait(&report.thread, nobody, 1);
+        lm_os_wait(&message_report.thread, nobody, 1);
         nobody = 0;
     }
-    report.depth = 1;
+    message_report.depth = 1;
 }
 
 void lm_port_report_end(void) {
     uint32_t self = lm_port_thread_id();
     /* Relaxed: only this thread writes its number there. */
-    if (lm_load_relaxed(&report.thread) != self || --report.depth > 0) return;
-    lm_store_release(&report.thread, 0); /* release: publish the depth */
+    if (lm_load_relaxed(&message_report.thread) != self || --message_report.depth > 0) return;
+    lm_store_release(&message_report.thread, 0); /* release: publish the depth */
 }
 
 /* A thread that was in the middle of a report does not exist in the child. */
-void lm_os_message_after_fork(void) { report.thread = report.depth = 0; }
+void lm_os_message_after_fork(void) { message_report.thread = message_report.depth = 0; }

@@ -23,18 +23,18 @@
 #include <time.h>
 
 #if LOAM_OS_FAULTY
-#define PORT(name) lm_linux_##name
-uint64_t PORT(nodes)(void);
-unsigned PORT(node)(void);
-bool PORT(bind)(void *at, size_t bytes, unsigned node);
-bool PORT(pool_pages)(void *at, size_t bytes, size_t page_bytes, int node);
-uint64_t PORT(ms)(void);
+#define NUMA_PORT(name) lm_linux_##name
+uint64_t NUMA_PORT(nodes)(void);
+unsigned NUMA_PORT(node)(void);
+bool NUMA_PORT(bind)(void *at, size_t bytes, unsigned node);
+bool NUMA_PORT(pool_pages)(void *at, size_t bytes, size_t page_bytes, int node);
+uint64_t NUMA_PORT(ms)(void);
 #else
-#define PORT(name) lm_os_##name
+#define NUMA_PORT(name) lm_os_##name
 #endif
 
 /* HUGE_SHIFT: position of the logarithm of a page's size in mmap's flags. */
-enum { NODES = 64, HUGE_SHIFT = 26 };
+enum { NUMA_NODES = 64, HUGE_SHIFT = 26 };
 
 #ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
@@ -46,7 +46,7 @@ call(long n, intptr_t a, intptr_t b, intptr_t c, intptr_t d, intptr_t e, intptr_
     return lm_syscall(n, a, b, c, d, e, f);
 }
 
-static bool failed(intptr_t result) { return (uintptr_t)result > (uintptr_t)-4096; }
+static bool numa_failed(intptr_t result) { return (uintptr_t)result > (uintptr_t)-4096; }
 
 /* ---- The program's memory ---- */
 
@@ -71,11 +71,11 @@ bool lm_os_writable(void *at, size_t bytes, bool shut_in) {
  * is empty. */
 static uint64_t parse(const char *text) {
     uint64_t nodes = 0;
-    unsigned first = NODES, number = 0;
+    unsigned first = NUMA_NODES, number = 0;
     for (bool digits = false;; text++) {
         if (*text >= '0' && *text <= '9') {
             number = number * 10 + (unsigned)(*text - '0');
-            if (number > NODES) number = NODES;
+            if (number > NUMA_NODES) number = NUMA_NODES;
             digits = true;
             continue;
         }
@@ -83,9 +83,9 @@ static uint64_t parse(const char *text) {
         if (*text == '-') {
             first = number;
         } else {
-            for (unsigned i = first < number ? first : number; i <= number && i < NODES; i++)
+            for (unsigned i = first < number ? first : number; i <= number && i < NUMA_NODES; i++)
                 nodes |= (uint64_t)1 << i;
-            first = NODES;
+            first = NUMA_NODES;
             if (*text != ',') return nodes;
         }
         number = 0;
@@ -93,59 +93,60 @@ static uint64_t parse(const char *text) {
     }
 }
 
-uint64_t PORT(nodes)(void) {
+uint64_t NUMA_PORT(nodes)(void) {
     char text[256];
     intptr_t file = call(SYS_openat, AT_FDCWD, (intptr_t) "/sys/devices/system/node/online",
                          O_RDONLY | O_CLOEXEC, 0, 0, 0);
-    if (failed(file)) return 1;
+    if (numa_failed(file)) return 1;
     intptr_t bytes = call(SYS_read, file, (intptr_t)text, sizeof text - 1, 0, 0, 0);
     (void)call(SYS_close, file, 0, 0, 0, 0, 0);
-    text[failed(bytes) ? 0 : bytes] = '\0';
+    text[numa_failed(bytes) ? 0 : bytes] = '\0';
     uint64_t nodes = parse(text);
     return nodes != 0 ? nodes : 1;
 }
 
-unsigned PORT(node)(void) {
+unsigned NUMA_PORT(node)(void) {
     unsigned processor = 0, node = 0;
     if (!lm_ask_begin()) return 0;
     intptr_t got = call(SYS_getcpu, (intptr_t)&processor, (intptr_t)&node, 0, 0, 0, 0);
     lm_ask_end();
-    return failed(got) ? 0 : node;
+    return numa_failed(got) ? 0 : node;
 }
 
-bool PORT(bind)(void *at, size_t bytes, unsigned node) {
-    uint64_t mask = node < NODES ? (uint64_t)1 << node : 0;
-    return !failed(call(SYS_mbind, (intptr_t)at, (intptr_t)bytes, MPOL_PREFERRED, (intptr_t)&mask,
-                        NODES + 1, 0));
+bool NUMA_PORT(bind)(void *at, size_t bytes, unsigned node) {
+    uint64_t mask = node < NUMA_NODES ? (uint64_t)1 << node : 0;
+    return !numa_failed(call(SYS_mbind, (intptr_t)at, (intptr_t)bytes, MPOL_PREFERRED,
+                             (intptr_t)&mask, NUMA_NODES + 1, 0));
 }
 
 /* ---- The pool ---- */
 
-static intptr_t map(void *at, size_t bytes, int flags) {
+static intptr_t numa_map(void *at, size_t bytes, int flags) {
     return call(SYS_mmap, (intptr_t)at, (intptr_t)bytes, PROT_READ | PROT_WRITE,
                 flags | MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
 static bool back(char *at, size_t bytes, size_t page_bytes) {
     intptr_t got = call(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_POPULATE_WRITE, 0, 0, 0);
-    if (got != -EINVAL) return !failed(got);
+    if (got != -EINVAL) return !numa_failed(got);
     /* An old kernel. mmap has promised the pages, so touching them cannot fail. */
     for (size_t i = 0; i < bytes; i += page_bytes) *(volatile char *)(at + i) = 0;
     return true;
 }
 
-bool PORT(pool_pages)(void *at, size_t bytes, size_t page_bytes, int node) {
+bool NUMA_PORT(pool_pages)(void *at, size_t bytes, size_t page_bytes, int node) {
     /* Without MAP_NORESERVE, a shortage is reported here and not at the first touch. */
-    intptr_t got = map(at, bytes, MAP_HUGETLB | (int)lm_log2(page_bytes) << HUGE_SHIFT);
-    if (!failed(got)) {
-        if (node >= 0) (void)PORT(bind)(at, bytes, (unsigned)node);
+    intptr_t got = numa_map(at, bytes, MAP_HUGETLB | (int)lm_log2(page_bytes) << HUGE_SHIFT);
+    if (!numa_failed(got)) {
+        if (node >= 0) (void)NUMA_PORT(bind)(at, bytes, (unsigned)node);
         if (back((char *)at, bytes, page_bytes)) return true;
     }
-    (void)map(at, bytes, MAP_NORESERVE); /* the range may have been unmapped before the refusal */
+    (void)numa_map(at, bytes,
+                   MAP_NORESERVE); /* the range may have been unmapped before the refusal */
     return false;
 }
 
-uint64_t PORT(ms)(void) {
+uint64_t NUMA_PORT(ms)(void) {
     struct timespec now = {0, 0};
     (void)call(SYS_clock_gettime, CLOCK_MONOTONIC, (intptr_t)&now, 0, 0, 0, 0);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;

@@ -59,35 +59,39 @@ static bool read_vector(const uintptr_t *at) {
 }
 
 /* Returns the address after an array of pointers that ends with NULL. */
-static const uintptr_t *behind(const uintptr_t *pointers) {
+static const uintptr_t *process_behind(const uintptr_t *pointers) {
     while (*pointers != 0) pointers++;
     return pointers + 1;
 }
 
-static LM_COLD bool look(void) {
+static LM_COLD bool process_look(void) {
     const uintptr_t *start = &__libc_stack_end != NULL ? (uintptr_t *)__libc_stack_end : NULL;
     /* In a static program __libc_stack_end is not exactly where the stack began, and no number of
      * arguments lies there. */
     if (start != NULL && *start < ARGUMENTS_MOST && start[1 + *start] == 0 &&
-        read_vector(behind(start + 2 + *start)))
+        read_vector(process_behind(start + 2 + *start)))
         return true;
     char **strings = &environ != NULL ? environ : NULL;
-    return strings != NULL && read_vector(behind((const uintptr_t *)(void *)strings));
+    return strings != NULL && read_vector(process_behind((const uintptr_t *)(void *)strings));
 }
 
 /* Returns whether the vector has been read, reading it if needed. Acquire: see its entries. */
-static bool known(void) { return LM_LIKELY(lm_load_acquire(&vector.page_bytes) != 0) || look(); }
+static bool process_known(void) {
+    return LM_LIKELY(lm_load_acquire(&vector.page_bytes) != 0) || process_look();
+}
 
-size_t lm_os_page_bytes(void) { return known() ? lm_load_relaxed(&vector.page_bytes) : 4096; }
+size_t lm_os_page_bytes(void) {
+    return process_known() ? lm_load_relaxed(&vector.page_bytes) : 4096;
+}
 
-uintptr_t lm_os_main_top(void) { return known() ? lm_load_relaxed(&vector.random) : 0; }
+uintptr_t lm_os_main_top(void) { return process_known() ? lm_load_relaxed(&vector.random) : 0; }
 
 char **lm_os_environment(void) { return &environ != NULL ? environ : NULL; }
 
-bool lm_os_secure(void) { return known() && lm_load_relaxed(&vector.secure) != 0; }
+bool lm_os_secure(void) { return process_known() && lm_load_relaxed(&vector.secure) != 0; }
 
 const char *lm_os_program(void) {
-    return known() ? (const char *)lm_load_relaxed(&vector.program) : NULL;
+    return process_known() ? (const char *)lm_load_relaxed(&vector.program) : NULL;
 }
 
 uint64_t lm_os_random(void) {

@@ -27,7 +27,7 @@ call(long n, intptr_t a, intptr_t b, intptr_t c, intptr_t d, intptr_t e) {
 }
 
 /* Lowers *least to the limit, if there is one. Returns whether there is one. */
-static bool is_limited(int resource, size_t *least) {
+static bool rlimit_is_limited(int resource, size_t *least) {
     struct {
         uint64_t now, most;
     } limit = {UINT64_MAX, UINT64_MAX}; /* the kernel's layout on every processor */
@@ -42,8 +42,8 @@ unsigned lm_os_limits(size_t *least) {
     if (!lm_ask_begin()) return 0;
     unsigned limits = 0;
     if (!lm_os_filtered()) /* a filter may kill for the question */
-        limits = (is_limited(RLIMIT_AS, least) ? LM_OS_ADDRESSES_LIMITED : 0) |
-                 (is_limited(RLIMIT_DATA, least) ? LM_OS_DATA_LIMITED : 0);
+        limits = (rlimit_is_limited(RLIMIT_AS, least) ? LM_OS_ADDRESSES_LIMITED : 0) |
+                 (rlimit_is_limited(RLIMIT_DATA, least) ? LM_OS_DATA_LIMITED : 0);
     lm_ask_end();
     return limits;
 }

@@ -33,16 +33,16 @@
 enum {
     OFFSET_BITS = 48,
     NAMES_BYTES = 64 * 1024,
-    LISTS = 256,
+    SITE_LISTS = 256,
     HINTS = 256,
     HEADERS_MOST = 64, /* maximum number of program headers of a module */
     /* The smallest page size. A module's first page can be read in full. */
-    PAGE = 4096,
+    SITE_PAGE = 4096,
     ID_BYTES = 32,
-    NAME_MOST = 4096,    /* maximum bytes of a module's name */
-    FUNCTION_MOST = 256, /* bytes of a function's name that are read */
-    AT_ONCE = 32,        /* symbols that are read at once */
-    FUNCTIONS_MOST = 16, /* entries of a function table that a checksum covers */
+    SITE_NAME_MOST = 4096, /* maximum bytes of a module's name */
+    FUNCTION_MOST = 256,   /* bytes of a function's name that are read */
+    SITE_AT_ONCE = 32,     /* symbols that are read at once */
+    FUNCTIONS_MOST = 16,   /* entries of a function table that a checksum covers */
 };
 LM_STATIC_ASSERT(LM_MODULES_MOST <= 1 << (64 - OFFSET_BITS), "a number's bits");
 
@@ -62,8 +62,8 @@ typedef struct module {
 
 static module_t modules[LM_MODULES_MOST]; /* [0] is no module */
 static uint32_t modules_used = 1;         /* atomic: records used */
-static uint32_t lists[LISTS];             /* atomic: first record of each list; 0: none */
-static char names[NAMES_BYTES];
+static uint32_t lists[SITE_LISTS];        /* atomic: first record of each list; 0: none */
+static char site_names[NAMES_BYTES];
 static uint32_t names_used; /* atomic: bytes used */
 
 /* Hints: the module that was last at an address, and the position of its build ID in its first
@@ -102,7 +102,7 @@ static bool known_form(const ElfW(Ehdr) * header) {
     return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
            header->e_phentsize == sizeof(ElfW(Phdr)) && header->e_phnum <= HEADERS_MOST &&
            header->e_phoff >= sizeof *header &&
-           header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) <= PAGE;
+           header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) <= SITE_PAGE;
 }
 
 /* Finds the content of program header `of`: in memory at its address, if it is loaded, or at its
@@ -154,8 +154,8 @@ static uint64_t sum(uint64_t value, const void *text, size_t bytes) {
 
 /* Sets the identity to a checksum of the headers and the beginning of .eh_frame_hdr, which lists
  * the functions' first addresses. */
-static void sum_up(const image_t *image, const ElfW(Ehdr) * header, const ElfW(Phdr) * program,
-                   identity_t *identity) {
+static void site_sum_up(const image_t *image, const ElfW(Ehdr) * header, const ElfW(Phdr) * program,
+                        identity_t *identity) {
     uint64_t value = sum(0xcbf29ce484222325u, header, sizeof *header), at;
     value = sum(value, program, header->e_phnum * sizeof *program);
     for (unsigned i = 0; i < header->e_phnum; i++) {
@@ -180,22 +180,22 @@ static bool identify(const image_t *image, const ElfW(Ehdr) * header, const ElfW
             return true;
     }
     *identity = (identity_t){.length = 0};
-    sum_up(image, header, program, identity);
+    site_sum_up(image, header, program, identity);
     return true;
 }
 
 /* ---- Records ---- */
 
 /* Replaces strcmp: a preloaded tool may have its own, and allocate there. */
-static bool same_text(const char *a, const char *b) {
+static bool site_same_text(const char *a, const char *b) {
     while (*a != '\0' && *a == *b) a++, b++;
     return *a == *b;
 }
 
 /* Returns the bytes of the name including its end, or NAME_MOST if the name is longer. */
-static size_t bytes_of(const char *name) {
+static size_t site_bytes_of(const char *name) {
     size_t bytes = 1;
-    while (bytes < NAME_MOST && name[bytes - 1] != '\0') bytes++;
+    while (bytes < SITE_NAME_MOST && name[bytes - 1] != '\0') bytes++;
     return bytes;
 }
 
@@ -204,12 +204,13 @@ static bool same_identity(const identity_t *a, const identity_t *b) {
 }
 
 static bool is_module(const module_t *module, const identity_t *identity, const char *name) {
-    return same_identity(&module->identity, identity) && same_text(module->name, name);
+    return same_identity(&module->identity, identity) && site_same_text(module->name, name);
 }
 
 /* Searches a list up to `end`, exclusively. Returns the module's number, or 0 iff it is not
  * there. */
-static uint32_t look(uint32_t first, uint32_t end, const identity_t *identity, const char *name) {
+static uint32_t site_look(uint32_t first, uint32_t end, const identity_t *identity,
+                          const char *name) {
     for (uint32_t i = first; i != end && i != 0; i = modules[i].next) {
         if (is_module(&modules[i], identity, name)) return i;
     }
@@ -217,7 +218,7 @@ static uint32_t look(uint32_t first, uint32_t end, const identity_t *identity, c
 }
 
 /* Reserves `bytes` of `room`. Returns false iff there is not so much left. */
-static bool take(uint32_t *used, uint32_t bytes, uint32_t room, uint32_t *at) {
+static bool site_take(uint32_t *used, uint32_t bytes, uint32_t room, uint32_t *at) {
     /* Relaxed: a count. The list publishes the contents. */
     *at = lm_load_relaxed(used);
     do {
@@ -227,17 +228,17 @@ static bool take(uint32_t *used, uint32_t bytes, uint32_t room, uint32_t *at) {
 }
 
 /* Adds a module to the list. Returns its number, or 0 iff there is no room. */
-static LM_COLD uint32_t add(uint32_t *list, uint32_t first, const identity_t *identity,
-                            const char *name) {
+static LM_COLD uint32_t site_add(uint32_t *list, uint32_t first, const identity_t *identity,
+                                 const char *name) {
     uint32_t number, at;
-    size_t bytes = bytes_of(name);
-    if (bytes == NAME_MOST || !take(&modules_used, 1, LM_MODULES_MOST, &number)) return 0;
-    if (!take(&names_used, (uint32_t)bytes, NAMES_BYTES, &at)) return 0;
-    memcpy(names + at, name, bytes);
-    modules[number] = (module_t){*identity, first, names + at};
+    size_t bytes = site_bytes_of(name);
+    if (bytes == SITE_NAME_MOST || !site_take(&modules_used, 1, LM_MODULES_MOST, &number)) return 0;
+    if (!site_take(&names_used, (uint32_t)bytes, NAMES_BYTES, &at)) return 0;
+    memcpy(site_names + at, name, bytes);
+    modules[number] = (module_t){*identity, first, site_names + at};
     /* Release: publish the complete record. Acquire: see another thread's complete record. */
     for (uint32_t seen = first; !lm_cas_weak_acq_rel(list, &seen, number);) {
-        uint32_t other = look(seen, modules[number].next, identity, name);
+        uint32_t other = site_look(seen, modules[number].next, identity, name);
         if (other != 0) return other;
         modules[number].next = seen;
     }
@@ -287,14 +288,14 @@ static LM_READS_ANYTHING uint32_t hinted(uintptr_t start, const char *name) {
     const module_t *module = &modules[value >> 32];
     const char *id = (const char *)start + (uint32_t)value;
     bool is = memcmp(id, module->identity.bytes, module->identity.length) == 0 &&
-              same_text(name, module->name);
+              site_same_text(name, module->name);
     return is ? (uint32_t)(value >> 32) : 0;
 }
 
 static void hint(uintptr_t start, uint32_t number, const identity_t *identity, uintptr_t base) {
     uintptr_t offset = base + identity->at - start;
     size_t i = (start >> 12) % HINTS;
-    if (number == 0 || identity->length == 0 || offset > PAGE - ID_BYTES) return;
+    if (number == 0 || identity->length == 0 || offset > SITE_PAGE - ID_BYTES) return;
     uint64_t value = (uint64_t)number << 32 | offset;
     lm_store_relaxed(&hints[i].value, value);
     /* Release: publish the complete record. */
@@ -312,10 +313,10 @@ lm_range_t lm_linux_module(uintptr_t address) {
     const char *name = object_name(&object);
     range.number = hinted(range.from, name);
     if (range.number != 0 || !identify_object(&object, &identity)) return range;
-    uint32_t *list = &lists[(identity.bytes[0] ^ identity.bytes[5]) % LISTS];
+    uint32_t *list = &lists[(identity.bytes[0] ^ identity.bytes[5]) % SITE_LISTS];
     uint32_t first = lm_load_acquire(list); /* acquire: the records are complete */
-    range.number = look(first, 0, &identity, name);
-    if (range.number == 0) range.number = add(list, first, &identity, name);
+    range.number = site_look(first, 0, &identity, name);
+    if (range.number == 0) range.number = site_add(list, first, &identity, name);
     hint(range.from, range.number, &identity, range.base);
     return range;
 }
@@ -345,7 +346,7 @@ void lm_os_trace_prepare(void) {
 
 /* ---- Names ---- */
 
-static uint32_t number_of(lm_site_t site) { return (uint32_t)(site >> OFFSET_BITS); }
+static uint32_t site_number_of(lm_site_t site) { return (uint32_t)(site >> OFFSET_BITS); }
 
 /* Returns the offset of the call before the return address. */
 static uintptr_t offset_of(lm_site_t site) {
@@ -358,8 +359,8 @@ lm_site_t lm_linux_site(const lm_range_t *range, uintptr_t address) {
 }
 
 void lm_os_site_where(lm_line_t *line, lm_site_t site) {
-    if (number_of(site) != 0)
-        lm_line_add(line, "%s+0x%lx", modules[number_of(site)].name, offset_of(site));
+    if (site_number_of(site) != 0)
+        lm_line_add(line, "%s+0x%lx", modules[site_number_of(site)].name, offset_of(site));
     else
         lm_line_add(line, "%p", (void *)offset_of(site));
 }
@@ -368,7 +369,7 @@ void lm_os_site_where(lm_line_t *line, lm_site_t site) {
  * false iff there is none. */
 static bool find_symbol(const image_t *image, const ElfW(Shdr) * symbols,
                         const ElfW(Shdr) * strings, uint64_t address, char *name, uint64_t *value) {
-    ElfW(Sym) some[AT_ONCE];
+    ElfW(Sym) some[SITE_AT_ONCE];
     ElfW(Word) best = 0;
     *value = 0;
     for (uint64_t at = 0; at + sizeof *some <= symbols->sh_size;) {
@@ -472,23 +473,23 @@ static bool finds_modules(void) {
 typedef struct search {
     const module_t *module;
     uintptr_t base; /* result: load address */
-} search_t;
+} site_search_t;
 
 /* A callback of dl_iterate_phdr, during which the dynamic linker unloads nothing. Returns 1 iff it
  * is the module that is searched for. */
-static LM_READS_ANYTHING int is_same(struct dl_phdr_info *info, size_t bytes, void *data) {
-    search_t *search = (search_t *)data;
+static LM_READS_ANYTHING int site_is_same(struct dl_phdr_info *info, size_t bytes, void *data) {
+    site_search_t *search = (site_search_t *)data;
     const image_t image = {.read = read_memory, .base = info->dlpi_addr};
     const char *name = info->dlpi_name;
     identity_t identity = {.length = 0};
     unsigned i = 0;
     (void)bytes;
     if (name == NULL || *name == '\0') name = program_name();
-    if (!same_text(name, search->module->name)) return 0;
+    if (!site_same_text(name, search->module->name)) return 0;
     while (i < info->dlpi_phnum && info->dlpi_phdr[i].p_type != PT_LOAD) i++;
     if (i == info->dlpi_phnum) return 0;
     uintptr_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-    const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)lm_align_down(start, PAGE);
+    const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)lm_align_down(start, SITE_PAGE);
     if (!known_form(header) || !identify(&image, header, info->dlpi_phdr, &identity)) return 0;
     if (!is_module(search->module, &identity, name)) return 0;
     search->base = info->dlpi_addr;
@@ -496,7 +497,7 @@ static LM_READS_ANYTHING int is_same(struct dl_phdr_info *info, size_t bytes, vo
 }
 
 void lm_os_site_name(lm_line_t *line, lm_site_t site) {
-    uint32_t number = number_of(site);
+    uint32_t number = site_number_of(site);
     uintptr_t offset = offset_of(site);
     if (number == 0 && finds_modules()) {
         lm_os_site_where(line, site); /* code made at run time, or too many modules */
@@ -506,8 +507,8 @@ void lm_os_site_name(lm_line_t *line, lm_site_t site) {
         add_loaded(line, offset, NULL, 0);
         return;
     }
-    search_t search = {.module = &modules[number]};
-    if (dl_iterate_phdr(is_same, &search) != 0)
+    site_search_t search = {.module = &modules[number]};
+    if (dl_iterate_phdr(site_is_same, &search) != 0)
         add_loaded(line, search.base + offset, modules[number].name, offset);
     else
         add_unloaded(line, &modules[number], offset);

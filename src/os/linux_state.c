@@ -12,7 +12,7 @@
 #include <fcntl.h>
 #include <sys/syscall.h>
 
-static bool failed(intptr_t result) { return (uintptr_t)result > (uintptr_t)-4096; }
+static bool state_failed(intptr_t result) { return (uintptr_t)result > (uintptr_t)-4096; }
 
 /* Writes the path of the thread's file, at most 36 bytes. */
 static void write_path(char *path, unsigned tid) {
@@ -30,10 +30,10 @@ static lm_thread_state_t thread_state(unsigned tid) {
     char path[48], text[16];
     write_path(path, tid);
     intptr_t file = lm_syscall(SYS_openat, AT_FDCWD, (intptr_t)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
-    if (failed(file)) return LM_THREAD_UNKNOWN;
+    if (state_failed(file)) return LM_THREAD_UNKNOWN;
     intptr_t bytes = lm_syscall(SYS_read, file, (intptr_t)text, sizeof text - 1, 0, 0, 0);
     (void)lm_syscall(SYS_close, file, 0, 0, 0, 0, 0);
-    if (failed(bytes) || bytes <= 0) return LM_THREAD_UNKNOWN;
+    if (state_failed(bytes) || bytes <= 0) return LM_THREAD_UNKNOWN;
     text[bytes] = '\0';
     if (text[0] < '0' || text[0] > '9') return LM_THREAD_RUNS;
     long number = 0;

@@ -29,10 +29,10 @@
 
 /* In tests, faulty.c defines the name of os.h and calls this function. */
 #if LOAM_OS_FAULTY
-#define PORT(name) lm_linux_##name
-bool PORT(worker_start)(void (*entry)(void));
+#define THREAD_PORT(name) lm_linux_##name
+bool THREAD_PORT(worker_start)(void (*entry)(void));
 #else
-#define PORT(name) lm_os_##name
+#define THREAD_PORT(name) lm_os_##name
 #endif
 
 /* ---- Waiting ---- */
@@ -118,7 +118,7 @@ void lm_os_signals_restore(uint64_t before) {
                         sizeof before, 0);
 }
 
-bool PORT(worker_start)(void (*entry)(void)) {
+bool THREAD_PORT(worker_start)(void (*entry)(void)) {
     if (LM_TSAN) return false; /* the sanitizer must know every thread */
     /* Signals of the process must not be delivered to a thread without libc's structures. And no
      * handler of this thread may find tid set before the worker exists. */

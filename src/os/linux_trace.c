@@ -30,8 +30,8 @@ typedef struct row {
     int16_t fp;
     /* Offset of the return address from the frame's end; 0: it is in the link register. */
     int16_t back;
-} row_t;
-LM_STATIC_ASSERT(sizeof(row_t) == 8, "a word of the table");
+} trace_row_t;
+LM_STATIC_ASSERT(sizeof(trace_row_t) == 8, "a word of the table");
 
 enum { TABLE = 4096, STACK_FAR = 128 * 1024 * 1024, DEEP = 4 };
 
@@ -297,8 +297,8 @@ static const uint8_t *find_record(const uint8_t *header, uintptr_t to) {
     return header + pair[1];
 }
 
-static row_t row_of(const state_t *state) {
-    row_t row = {ROW_NONE, 0, 0, 0};
+static trace_row_t trace_row_of(const state_t *state) {
+    trace_row_t row = {ROW_NONE, 0, 0, 0};
     bool sp = state->base == LM_REGISTER_SP, fp = state->base == LM_REGISTER_FP;
     bool fits = state->offset > -(1 << 22) && state->offset < 1 << 22;
     if (state->cfa == CFA_UNKNOWN || (!sp && !fp) || !fits) return row;
@@ -313,8 +313,8 @@ static row_t row_of(const state_t *state) {
     return row;
 }
 
-static LM_COLD row_t read_row(uintptr_t to) {
-    row_t none = {ROW_NONE, 0, 0, 0};
+static LM_COLD trace_row_t read_row(uintptr_t to) {
+    trace_row_t none = {ROW_NONE, 0, 0, 0};
 #ifdef DLFO_EH_SEGMENT_TYPE
     struct dl_find_object object;
     if (!lm_linux_find_object(to, &object)) return none;
@@ -335,7 +335,7 @@ static LM_COLD row_t read_row(uintptr_t to) {
     run.first = run.now;
     run.at = begin;
     run.to = to;
-    return play(&run, &program, r) ? row_of(&run.now) : none;
+    return play(&run, &program, r) ? trace_row_of(&run.now) : none;
 #else
     (void)to;
     return none;
@@ -345,14 +345,14 @@ static LM_COLD row_t read_row(uintptr_t to) {
 /* Returns the row for a return address, whose call is before it. The module's number is part of the
  * key, because a module that is loaded where another one was has its own rows. Rows of unknown
  * modules are not cached. */
-static row_t row_for(uintptr_t pc, uint32_t module) {
+static trace_row_t row_for(uintptr_t pc, uint32_t module) {
     if (LM_UNLIKELY(module == 0)) return read_row(pc - 1);
     uint64_t wanted = pc ^ (uint64_t)module << 48;
     size_t i = (pc * 0x9e3779b97f4a7c15u) >> 52;
     LM_STATIC_ASSERT(TABLE == 1 << 12, "the index's bits");
     /* Relaxed, all: only a pair that belongs together is accepted. */
     uint64_t word = lm_load_relaxed(&table[i].row), key = lm_load_relaxed(&table[i].key);
-    row_t row;
+    trace_row_t row;
     if (LM_UNLIKELY((key ^ word) != wanted)) {
         row = read_row(pc - 1);
         memcpy(&word, &row, sizeof word);
@@ -373,7 +373,7 @@ static uintptr_t stack_end(uintptr_t sp) {
     return UINTPTR_MAX; /* a stack of a coroutine or a signal */
 }
 
-static LM_READS_ANYTHING uintptr_t word_at(uintptr_t at) { return *(const uintptr_t *)at; }
+static LM_READS_ANYTHING uintptr_t trace_word_at(uintptr_t at) { return *(const uintptr_t *)at; }
 
 /* Modules that a trace has passed through. Most traces pass through few. */
 enum { RANGES = 4 };
@@ -383,7 +383,7 @@ typedef struct ranges {
 } ranges_t;
 
 /* Returns the module of the call before a return address. */
-static const lm_range_t *range_of(ranges_t *ranges, uintptr_t pc) {
+static const lm_range_t *trace_range_of(ranges_t *ranges, uintptr_t pc) {
     uintptr_t call = pc - 1;
     for (unsigned i = 0; i < ranges->used; i++) {
         if (call - ranges->at[i].from < ranges->at[i].to - ranges->at[i].from)
@@ -396,7 +396,7 @@ static const lm_range_t *range_of(ranges_t *ranges, uintptr_t pc) {
 
 /* Steps to the caller. Returns false at the end of the trace. */
 static bool up(lm_place_t *place, uintptr_t end, uint32_t module) {
-    row_t row = row_for(place->pc, module);
+    trace_row_t row = row_for(place->pc, module);
     uintptr_t cfa;
     switch (row.base) {
     case ROW_SP:
@@ -408,13 +408,14 @@ static bool up(lm_place_t *place, uintptr_t end, uint32_t module) {
     cfa += (uintptr_t)(intptr_t)row.end;
     bool load = row.base == ROW_SP_LOAD || row.base == ROW_FP_LOAD;
     if (load && (cfa < place->sp || cfa >= end || cfa % 8 != 0)) return false;
-    if (load) cfa = word_at(cfa);
+    if (load) cfa = trace_word_at(cfa);
     /* Frames are stacked; an address outside these bounds is not on the stack. */
     if (cfa < place->sp || cfa > end || cfa % 8 != 0) return false;
     if (row.back != 0 && cfa + (uintptr_t)(intptr_t)row.back < place->sp) return false;
     if (row.fp != 0 && cfa + (uintptr_t)(intptr_t)row.fp < place->sp) return false;
-    uintptr_t back = row.back != 0 ? word_at(cfa + (uintptr_t)(intptr_t)row.back) : place->link;
-    if (row.fp != 0) place->fp = word_at(cfa + (uintptr_t)(intptr_t)row.fp);
+    uintptr_t back =
+        row.back != 0 ? trace_word_at(cfa + (uintptr_t)(intptr_t)row.back) : place->link;
+    if (row.fp != 0) place->fp = trace_word_at(cfa + (uintptr_t)(intptr_t)row.fp);
     place->pc = lm_code_address(back);
     place->link = 0;
     place->sp = cfa;
@@ -422,12 +423,12 @@ static bool up(lm_place_t *place, uintptr_t end, uint32_t module) {
 }
 
 /* Returns whether it is loam's own code, in a shared library of its own, which traces leave out. */
-static bool is_ours(uintptr_t pc) {
+static bool trace_is_ours(uintptr_t pc) {
 #ifdef DLFO_EH_SEGMENT_TYPE
     static uintptr_t from, to; /* atomic; every thread finds the same values */
     if (lm_load_relaxed(&to) == 0) {
         struct dl_find_object object;
-        bool known = lm_linux_find_object((uintptr_t)is_ours, &object) &&
+        bool known = lm_linux_find_object((uintptr_t)trace_is_ours, &object) &&
                      object.dlfo_link_map != NULL && *object.dlfo_link_map->l_name != '\0';
         lm_store_relaxed(&from, known ? (uintptr_t)object.dlfo_map_start : 0);
         lm_store_relaxed(&to, known ? (uintptr_t)object.dlfo_map_end : 1);
@@ -447,10 +448,10 @@ static size_t walk(lm_place_t *place, uintptr_t *frames, lm_site_t *sites, size_
     size_t depth = 0;
     bool ours = true; /* frames of loam at the beginning are left out */
     do {
-        ours = ours && is_ours(place->pc);
+        ours = ours && trace_is_ours(place->pc);
         if (ours) continue;
         if (sites != NULL || depth + 1 < most) {
-            const lm_range_t *range = range_of(&ranges, place->pc);
+            const lm_range_t *range = trace_range_of(&ranges, place->pc);
             module = range->number;
             if (sites != NULL) sites[depth] = lm_linux_site(range, place->pc);
         }

@@ -478,18 +478,18 @@ void lm_told_after_fork(void);
 /* Calls the program's handler because memory for a request of `bytes` bytes is refused. Returns
  * whether to try again, because the handler says that it has made room. *tries is 0 at first. The
  * caller must hold no lock and must be a thread of the program. Preserves errno. */
-bool lm_room_made(size_t bytes, unsigned *tries);
+bool lm_memory_made(size_t bytes, unsigned *tries);
 
 /* Atomic. True iff slow paths of malloc are counted, and some of them call the program's deferred
  * free. */
-extern LM_HIDDEN bool lm_beating;
+extern LM_HIDDEN bool lm_heartbeat_wanted;
 
 /* Atomic. The largest size in bytes that malloc serves without further checks. Larger blocks are
  * large objects, or are counted, or sampled (sampling/sampled.c). It is LM_QUIET_MOST, or 0 after
  * lm_quiet_end. */
 enum { LM_QUIET_MOST = 65536 };
-extern LM_HIDDEN size_t lm_quiet_most;
-/* Sets lm_quiet_most to 0 for good. */
+extern LM_HIDDEN size_t lm_slowpath_hook_limit;
+/* Sets lm_slowpath_hook_limit to 0 for good. */
 void lm_quiet_end(void);
 
 /* Counts a slow path of the calling thread, and calls the program's deferred free, if there is one.

@@ -13,7 +13,7 @@
 #include <limits.h>
 #include <pthread.h>
 
-enum { SPINS = 200, WAITS = 4 /* ms */, YIELDS = 20, LOOK_AGAIN = 100 /* ms */ };
+enum { OS_THREAD_SPINS = 200, WAITS = 4 /* ms */, YIELDS = 20, LOOK_AGAIN = 100 /* ms */ };
 
 /* glibc's, since 2.32. */
 extern char __libc_single_threaded __attribute__((weak));
@@ -37,7 +37,7 @@ void lm_lock_take_contended(lm_lock_t *lock) {
     bool worker = lm_os_worker_self();
     unsigned turns = 0; /* number of waits for a fork */
     repair();
-    for (int i = 0; i < SPINS; i++) {
+    for (int i = 0; i < OS_THREAD_SPINS; i++) {
         uint32_t seen = lm_load_relaxed(&lock->word);
         /* Acquire: see what the last holder wrote. */
         if (seen == 0 && lm_cas_acquire(&lock->word, &seen, holder)) return;
@@ -86,7 +86,7 @@ void lm_lock_take_as_worker(lm_lock_t *lock) {
     (void)lm_add_relaxed(&lm_lock_worker_waits, 1u);
 }
 
-static void give(lm_lock_t *lock) {
+static void os_thread_give(lm_lock_t *lock) {
     /* Release: the next holder sees what this holder wrote. */
     if (__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) & LM_LOCK_WAITED)
         lm_os_wake(&lock->word);
@@ -100,7 +100,7 @@ void lm_lock_give_contended(lm_lock_t *lock) {
         (void)__atomic_fetch_and(&lock->word, ~(uint32_t)LM_LOCK_PASSED, __ATOMIC_RELEASE);
         lm_fork_passed();
     } else {
-        give(lock);
+        os_thread_give(lock);
     }
 }
 
@@ -127,7 +127,7 @@ void lm_lock_let(lm_lock_t *lock) {
     /* Relaxed: only this thread writes this value. */
     if (!lm_lock_is_mine(lock) || (lm_load_relaxed(&lock->word) & LM_LOCK_FORK) == 0) return;
     bool paused = lm_fork_pause(); /* a passing thread would not find the lock held again */
-    give(lock);
+    os_thread_give(lock);
     if (paused) lm_fork_resume();
 }
 
@@ -147,7 +147,7 @@ void lm_os_nap(unsigned turn) {
 /* ---- Biased locks ---- */
 
 bool lm_biased_fenced = true; /* true until the barrier is prepared */
-static LM_AT_START bool barrier_works, forbidden;
+static LM_AT_START bool barrier_works, os_thread_forbidden;
 
 void lm_biased_enter_contended(lm_biased_t *lock) {
     unsigned turns = 0; /* number of waits for a fork */
@@ -195,7 +195,7 @@ void lm_biased_settle(void) {
 }
 
 void lm_biased_wait(lm_biased_t *lock) {
-    for (int i = 0; i < SPINS && !lm_biased_outside(lock) && yield(); i++) {}
+    for (int i = 0; i < OS_THREAD_SPINS && !lm_biased_outside(lock) && yield(); i++) {}
     /* No thread wakes this one, because owners do not look for waiters. It sleeps instead of
      * yielding without end, because the owner may have a lower priority. */
     while (!lm_biased_outside(lock)) lm_os_wait(&lock->inside, 1, 1);
@@ -221,13 +221,13 @@ void lm_biased_let(lm_biased_t *lock) {
 
 void lm_biased_boot(void) {
     /* The sanitizer does not understand barriers. */
-    if (LM_TSAN || lm_load_relaxed(&forbidden)) return;
+    if (LM_TSAN || lm_load_relaxed(&os_thread_forbidden)) return;
     barrier_works = lm_os_barrier_prepare();
     lm_store_relaxed(&lm_biased_fenced, !barrier_works);
 }
 
 void lm_biased_forbid(void) {
-    lm_store_relaxed(&forbidden, true);
+    lm_store_relaxed(&os_thread_forbidden, true);
     /* Acquire: the next loads are not older than the last barrier. */
     if (lm_load_acquire(&barrier_works)) end_barriers(lm_os_filtered());
 }

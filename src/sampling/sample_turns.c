@@ -20,7 +20,7 @@ LM_STATIC_ASSERT(LM_CLASSES <= 128, "a bit each in sample_due");
 
 /* Returns a random seed that is not 0. It mixes several sources, because children of one process
  * share its memory, and no single source differs among all of them. */
-static uint64_t seed_of(const lm_heap_t *heap) {
+static uint64_t seed_of(const lm_theap_t *heap) {
     uint64_t x = lm_os_random() ^ (uintptr_t)heap ^ lm_ticks();
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u; /* the mixing of splitmix64, Steele et al. 2014 */
     x ^= (uint64_t)lm_port_thread_id() << 20;
@@ -28,7 +28,7 @@ static uint64_t seed_of(const lm_heap_t *heap) {
     return (x ^ (x >> 31)) | 1;
 }
 
-uint32_t lm_sampled_random(lm_heap_t *heap) {
+uint32_t lm_sampled_random(lm_theap_t *heap) {
     uint64_t x = heap->sampling.random;
     if (x == 0) x = seed_of(heap);
     x ^= x << 13; /* xorshift, Marsaglia 2003 */
@@ -41,7 +41,7 @@ uint32_t lm_sampled_random(lm_heap_t *heap) {
 /* Returns the number of blocks between two samples. It is geometric: every allocation has an equal
  * chance, whatever came before, and short-lived processes get their share. The logarithm is good to
  * 1%. */
-static uint32_t gap(lm_heap_t *heap, uint32_t rate) {
+static uint32_t gap(lm_theap_t *heap, uint32_t rate) {
     if (rate <= 1) return 0;
     /* A copy of the process that ran no fork handlers has another thread id, and so draws other
      * numbers. */
@@ -54,23 +54,23 @@ static uint32_t gap(lm_heap_t *heap, uint32_t rate) {
     return blocks < (double)UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
 }
 
-static bool is_due(const lm_heap_t *heap, unsigned size_class) {
+static bool is_due(const lm_theap_t *heap, unsigned size_class) {
     return heap->sampling.due[size_class / 64] >> size_class % 64 & 1;
 }
 
-static bool any_due(const lm_heap_t *heap) {
+static bool any_due(const lm_theap_t *heap) {
     return (heap->sampling.due[0] | heap->sampling.due[1]) != 0;
 }
 
 /* Returns the countdown to the next sample. While a sample is due, `countdown` is 0, which sends
  * all classes to the slower path, and the next sample's countdown is in `following`. */
-static uint32_t *count_of(lm_heap_t *heap) {
+static uint32_t *count_of(lm_theap_t *heap) {
     return any_due(heap) ? &heap->sampling.following : &heap->sampling.countdown;
 }
 
 /* Restarts sampling at a rate. Lists that were not counted at this rate are returned, to be
  * counted. */
-static LM_NOINLINE void begin(lm_heap_t *heap, uint32_t rate) {
+static LM_NOINLINE void sample_turns_begin(lm_theap_t *heap, uint32_t rate) {
     lm_biased_enter(&heap->lock);
     for (unsigned c = 1; c < LM_CLASSES; c++) lm_heap_return_head(heap, c);
     lm_biased_leave(&heap->lock);
@@ -79,7 +79,7 @@ static LM_NOINLINE void begin(lm_heap_t *heap, uint32_t rate) {
     heap->sampling.countdown = gap(heap, rate);
 }
 
-static void forget(lm_heap_t *heap) {
+static void sample_turns_forget(lm_theap_t *heap) {
     if (heap->sampling.rate == 0) return; /* no write, which would copy a page of the parent */
     heap->sampling.rate = 0;
     heap->sampling.random = 0;
@@ -87,18 +87,18 @@ static void forget(lm_heap_t *heap) {
 
 void lm_sampled_after_fork(void) {
     if (lm_load_relaxed(&lm_sampling.rate) == 0) return; /* relaxed: the process has one thread */
-    lm_heap_t *mine = lm_heap_mine();
-    if (mine != NULL) forget(mine);
+    lm_theap_t *mine = lm_heap_mine();
+    if (mine != NULL) sample_turns_forget(mine);
     /* Otherwise the calling thread was adding a heap when a signal handler forked. */
     if (!lm_lock_is_mine(&lm_registry_lock)) {
         for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n))
-            forget(LM_CONTAINER(n, lm_heap_t, link));
+            sample_turns_forget(LM_CONTAINER(n, lm_theap_t, link));
     }
     lm_heap_hide_mine();
 }
 
 /* Returns whether this allocation is a sample, and draws the next gap. */
-static bool take_turn(lm_heap_t *heap, unsigned size_class, uint32_t rate) {
+static bool take_turn(lm_theap_t *heap, unsigned size_class, uint32_t rate) {
     if (is_due(heap, size_class)) {
         heap->sampling.due[size_class / 64] &= ~((uint64_t)1 << size_class % 64);
         if (!any_due(heap)) heap->sampling.countdown = heap->sampling.following;
@@ -112,7 +112,7 @@ static bool take_turn(lm_heap_t *heap, unsigned size_class, uint32_t rate) {
 
 /* Counts a list of `count` blocks that is about to be handed out. Returns how many of them may be
  * handed out before the next sample, at least 1. */
-static uint32_t allowed(lm_heap_t *heap, unsigned size_class, uint32_t count) {
+static uint32_t sample_turns_allowed(lm_theap_t *heap, unsigned size_class, uint32_t count) {
     uint32_t *counter = count_of(heap), in = *counter;
     if (in >= count) {
         *counter = in - count;
@@ -125,7 +125,7 @@ static uint32_t allowed(lm_heap_t *heap, unsigned size_class, uint32_t count) {
 }
 
 /* Cuts the list behind n blocks. Returns the rest. */
-static lm_block_t *cut(lm_block_t *list, uint32_t n) {
+static lm_block_t *sample_turns_cut(lm_block_t *list, uint32_t n) {
     while (--n > 0) list = lm_link_get(list);
     lm_block_t *rest = lm_link_get(list);
     lm_link_set(list, NULL);
@@ -133,25 +133,26 @@ static lm_block_t *cut(lm_block_t *list, uint32_t n) {
 }
 
 /* As lm_page_take, for no more blocks than may be handed out before the next sample. */
-static lm_block_t *take_some(lm_heap_t *heap, lm_page_t *page) {
+static lm_block_t *take_some(lm_theap_t *heap, lm_page_t *page) {
     uint32_t count = page->carved - page->live, n;
-    if (page->free == NULL || (n = allowed(heap, page->size_class, count)) == count)
+    if (page->free == NULL || (n = sample_turns_allowed(heap, page->size_class, count)) == count)
         return lm_page_take(page);
     lm_block_t *list = page->free;
-    page->free = cut(list, n);
+    page->free = sample_turns_cut(list, n);
     /* Release, as in lm_page_take: a fork at this moment finds no block in two places. */
     lm_store_release(&page->live, page->live + n);
     lm_count_again(page, n);
     return list;
 }
 
-static bool samples(const lm_heap_t *heap) {
+static bool samples(const lm_theap_t *heap) {
     return heap->fheap.own_heap == heap && heap != &lm_heap_common && heap->fheap.fheap == NULL;
 }
 
 /* Returns the length of a list that refilled the heap, of other threads' pages or of the current
  * page. */
-static uint32_t length_of(const lm_block_t *list, const lm_heap_t *heap, unsigned size_class) {
+static uint32_t sample_turns_length_of(const lm_block_t *list, const lm_theap_t *heap,
+                                       unsigned size_class) {
 #if !LM_SECURE
     /* Blocks that were just made lie side by side, up to the last block that was made. */
     if (heap->holds[size_class] == LM_HOLDS_ZERO) {
@@ -167,12 +168,13 @@ static uint32_t length_of(const lm_block_t *list, const lm_heap_t *heap, unsigne
     return count;
 }
 
-void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list) {
+void lm_sampled_limit(lm_theap_t *heap, unsigned size_class, lm_block_t *list) {
     if (!samples(heap) || heap->sampling.rate == 0) return;
     bool others = heap->holds[size_class] == LM_HOLDS_OTHERS;
-    uint32_t count = length_of(list, heap, size_class), n = allowed(heap, size_class, count);
+    uint32_t count = sample_turns_length_of(list, heap, size_class),
+             n = sample_turns_allowed(heap, size_class, count);
     if (n >= count) return;
-    lm_block_t *rest = cut(list, n);
+    lm_block_t *rest = sample_turns_cut(list, n);
     if (others) {
         lm_foreign_send_back(heap, rest);
         return;
@@ -186,7 +188,7 @@ void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list) {
 
 /* Hands out the current page's own list, or the part before the next sample. Returns NULL if
  * refill.c must find blocks. */
-static void *of_current(lm_heap_t *heap, unsigned size_class) {
+static void *of_current(lm_theap_t *heap, unsigned size_class) {
     lm_page_t *page = heap->current[size_class];
     if (page == NULL) return NULL;
     lm_block_t *block = take_some(heap, page);
@@ -197,10 +199,10 @@ static void *of_current(lm_heap_t *heap, unsigned size_class) {
 }
 
 static LM_NOINLINE void *slower(size_t bytes, unsigned size_class, uint32_t rate) {
-    lm_heap_t *heap = lm_heap_get();
+    lm_theap_t *heap = lm_heap_get();
     void *p = NULL;
     bool may = rate != 0 && heap != NULL && samples(heap);
-    if (may && LM_UNLIKELY(heap->sampling.rate != rate)) begin(heap, rate);
+    if (may && LM_UNLIKELY(heap->sampling.rate != rate)) sample_turns_begin(heap, rate);
     /* A list that exists at this point had been hidden by the worker (idle.c). */
     if (may && heap->head[size_class] == NULL) {
         if (take_turn(heap, size_class, rate)) p = lm_sampled_alloc(heap, bytes, size_class);
@@ -210,7 +212,7 @@ static LM_NOINLINE void *slower(size_t bytes, unsigned size_class, uint32_t rate
 }
 
 void *lm_sampled_slow(size_t bytes, unsigned size_class) {
-    lm_heap_t *heap = lm_heap_self;
+    lm_theap_t *heap = lm_heap_self;
     uint32_t rate = lm_load_relaxed(&lm_sampling.rate);
     lm_page_t *page = heap->current[size_class];
     /* Most lists hold no sample. For them this does what lm_block_take does, and a subtraction. A

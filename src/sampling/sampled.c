@@ -43,9 +43,9 @@ static char *slot_start(uint32_t slot) {
     return lm_sampled.base + ((2 * (size_t)slot + 1) << LM_SLICE_SHIFT);
 }
 
-static lm_page_t *page_of(uint32_t slot) { return lm_sampled.span + 2 * (size_t)slot + 1; }
+static lm_page_t *sampled_page_of(uint32_t slot) { return lm_sampled.span + 2 * (size_t)slot + 1; }
 
-static uint32_t slot_of(const lm_page_t *page) {
+static uint32_t sampled_slot_of(const lm_page_t *page) {
     return (uint32_t)(page - lm_sampled.span - 1) / 2;
 }
 
@@ -119,7 +119,7 @@ lm_page_t *lm_sampled_near(const void *p, uint32_t *index) {
         if (lm_sampled.slots[slot].state == LM_SLOT_FRESH) slot = low ? after : before;
     }
     *index = (uint32_t)slot;
-    return page_of((uint32_t)slot);
+    return sampled_page_of((uint32_t)slot);
 }
 
 /* ---- Objects ---- */
@@ -161,7 +161,7 @@ static size_t least_align(size_t bytes) {
 
 /* Returns where an object lies in pages that end at `end`: at their end, or, if left, at the start
  * of a page. */
-static char *place(char *end, size_t bytes, size_t align, bool left) {
+static char *sampled_place(char *end, size_t bytes, size_t align, bool left) {
     size_t room = bytes == 0 ? 1 : bytes;
     if (left) {
         room = lm_align_up(room, lm_sampled.page_bytes);
@@ -170,7 +170,7 @@ static char *place(char *end, size_t bytes, size_t align, bool left) {
     return (char *)lm_align_down((uintptr_t)end - room, align);
 }
 
-static unsigned thread_of(const lm_heap_t *heap) {
+static unsigned thread_of(const lm_theap_t *heap) {
     return heap != NULL && heap->tid != 0 ? heap->tid : lm_port_thread_id();
 }
 
@@ -180,7 +180,7 @@ static lm_trace_t trace_here(void) {
     return trace;
 }
 
-static void record(lm_trace_t *to, const lm_trace_t *trace, unsigned thread) {
+static void sampled_record(lm_trace_t *to, const lm_trace_t *trace, unsigned thread) {
     memcpy(to->frames, trace->frames, trace->depth * sizeof *trace->frames);
     memcpy(to->sites, trace->sites, trace->depth * sizeof *trace->sites);
     to->depth = trace->depth;
@@ -199,18 +199,18 @@ static uint32_t open_slot(size_t bytes, size_t align, bool left) {
         slot->opened = !lm_os_protect(whole - LM_SLICE_BYTES, 3 * LM_SLICE_BYTES, false);
     if (slot->state == LM_SLOT_FRESH)
         lm_os_keep_apart(end - lm_sampled.page_bytes, lm_sampled.page_bytes);
-    char *p = place(end, bytes, align, left);
+    char *p = sampled_place(end, bytes, align, left);
     char *start = (char *)lm_align_down((uintptr_t)p, lm_sampled.page_bytes);
     if (slot->opened || !lm_os_protect(start, (size_t)(end - start), true)) return LM_SLOT_NONE;
     lm_sampled.first = slot->next;
     slot->start = start;
     slot->end = end;
     slot->left = left;
-    set_object(slot, page_of(index), p, bytes);
+    set_object(slot, sampled_page_of(index), p, bytes);
     return index;
 }
 
-void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class) {
+void *lm_sampled_alloc(lm_theap_t *heap, size_t bytes, unsigned size_class) {
     if (lm_load_relaxed(&lm_sampled.base) == NULL && !lm_sampling_start()) return NULL;
     /* Before the lock, because a trace may read memory that is slow to load. */
     lm_trace_t trace = trace_here();
@@ -225,7 +225,7 @@ void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class) {
         return NULL;
     }
     lm_slot_t *slot = &lm_sampled.slots[index];
-    record(&slot->allocated, &trace, thread_of(heap));
+    sampled_record(&slot->allocated, &trace, thread_of(heap));
     slot->freed.depth = slot->freed.thread = 0;
     slot->state = LM_SLOT_USED;
     lm_tally_add(&lm_sampled.objects, 1);
@@ -236,21 +236,21 @@ void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class) {
     return p;
 }
 
-void lm_sampled_mark(lm_page_t *page, void *p, size_t bytes) {
+void lm_sampled_note_size(lm_page_t *page, void *p, size_t bytes) {
     lm_sampled_lock();
     lm_bytes_mine(bytes - page->bytes, 0);
     if (bytes >= page->bytes)
         lm_tally_add(&lm_sampled.bytes, bytes - page->bytes);
     else
         lm_tally_sub(&lm_sampled.bytes, page->bytes - bytes);
-    set_object(&lm_sampled.slots[slot_of(page)], page, (char *)p, bytes);
+    set_object(&lm_sampled.slots[sampled_slot_of(page)], page, (char *)p, bytes);
     lm_sampled_unlock();
 }
 
 void *lm_sampled_place(lm_page_t *page, void *p, size_t bytes, size_t align) {
-    lm_slot_t *slot = &lm_sampled.slots[slot_of(page)];
+    lm_slot_t *slot = &lm_sampled.slots[sampled_slot_of(page)];
     size_t least = least_align(bytes);
-    if (!slot->left) p = place(slot->end, bytes, align > least ? align : least, false);
+    if (!slot->left) p = sampled_place(slot->end, bytes, align > least ? align : least, false);
     lm_sampled_lock();
     /* The object was counted with all bytes of its class; nothing was freed. */
     lm_sampled.bytes.now -= page->bytes - bytes;
@@ -261,14 +261,14 @@ void *lm_sampled_place(lm_page_t *page, void *p, size_t bytes, size_t align) {
 }
 
 bool lm_sampled_shrink(lm_page_t *page, size_t bytes) {
-    uint32_t index = slot_of(page);
+    uint32_t index = sampled_slot_of(page);
     if (bytes > page->bytes) return false;
     /* The pattern is written anew, which would hide damage to it. */
     lm_sampled_lock();
     ptrdiff_t beyond = lm_sampled_beyond(&lm_sampled.slots[index], page->bytes);
     lm_sampled_unlock();
     if (LM_UNLIKELY(beyond != 0)) lm_sampled_damaged(index, beyond, "a resize");
-    lm_sampled_mark(page, lm_sampled.slots[index].object, bytes);
+    lm_sampled_note_size(page, lm_sampled.slots[index].object, bytes);
     return true;
 }
 
@@ -278,10 +278,10 @@ void *lm_sampled_resized(void *p, size_t bytes) {
 }
 
 lm_page_t *lm_sampled_checked(lm_page_t *page, const void *p, const char *function) {
-    const lm_slot_t *slot = &lm_sampled.slots[slot_of(page)];
+    const lm_slot_t *slot = &lm_sampled.slots[sampled_slot_of(page)];
     /* Relaxed: a thread that passes an object in use has it from the thread that allocated it. */
     if (lm_load_relaxed(&slot->state) == LM_SLOT_USED && slot->object == p) return page;
-    lm_sampled_misuse(slot_of(page), p, function);
+    lm_sampled_misuse(sampled_slot_of(page), p, function);
     return NULL;
 }
 
@@ -295,7 +295,7 @@ static void close_slot(lm_slot_t *slot) {
 }
 
 void lm_sampled_free(lm_page_t *page, void *p) {
-    uint32_t index = slot_of(page);
+    uint32_t index = sampled_slot_of(page);
     lm_slot_t *slot = &lm_sampled.slots[index];
     lm_trace_t trace = trace_here();
     lm_sampled_lock();
@@ -311,7 +311,7 @@ void lm_sampled_free(lm_page_t *page, void *p) {
         lm_sampled_lock(); /* the user's policy is to go on */
     }
     if (slot->state == LM_SLOT_USED) {
-        record(&slot->freed, &trace, thread_of(lm_heap_mine()));
+        sampled_record(&slot->freed, &trace, thread_of(lm_heap_mine()));
         lm_store_relaxed(&slot->state, LM_SLOT_FREED);
         lm_tally_sub(&lm_sampled.objects, 1);
         lm_tally_sub(&lm_sampled.bytes, page->bytes);
@@ -357,7 +357,7 @@ bool lm_sampling_holds(const void *p) {
     const lm_page_t *page = lm_page_of(p);
     if (page->kind != LM_KIND_SAMPLED) return false;
     lm_sampled_lock();
-    const lm_slot_t *slot = &lm_sampled.slots[slot_of(page)];
+    const lm_slot_t *slot = &lm_sampled.slots[sampled_slot_of(page)];
     bool holds = slot->state == LM_SLOT_USED && slot->object == p;
     lm_sampled_unlock();
     return holds;

@@ -75,7 +75,7 @@ size_t lm_sampling_trace(const void *p, bool of_free, uintptr_t *frames, size_t 
 /* ---- For the other wings ---- */
 
 /* Notes the requested size of an object that has spare bytes. */
-void lm_sampled_mark(lm_page_t *page, void *p, size_t bytes);
+void lm_sampled_note_size(lm_page_t *page, void *p, size_t bytes);
 
 /* Walks the invariant; ends the program with a line on what is broken. */
 void lm_sampled_check(void);
@@ -94,12 +94,12 @@ bool lm_sampled_lock_soon(void);
 
 /* Allocates a sampled object. Returns NULL iff all slots are in use, or a slot cannot be made or
  * opened. */
-void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class);
+void *lm_sampled_alloc(lm_theap_t *heap, size_t bytes, unsigned size_class);
 
 /* ---- sample_turns.c ---- */
 
 /* Returns 32 random bits of the heap, which the calling thread owns. */
-uint32_t lm_sampled_random(lm_heap_t *heap);
+uint32_t lm_sampled_random(lm_theap_t *heap);
 
 /* ---- sampled.c ---- */
 

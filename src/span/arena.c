@@ -21,7 +21,7 @@
  * Invariant (lm_span_check): both ends of a span name its kind and its length, free neighbours of
  * one kind and group are merged, and the counts by kind are the sums over the spans.
  */
-#include "span/room.h"
+#include "span/internal.h"
 
 LM_AT_START lm_arena_t lm_arena;
 LM_AT_START lm_page_t lm_nobody;
@@ -29,7 +29,7 @@ LM_AT_START LM_ALIGNED(64) lm_space_t lm_space;
 lm_span_counts_t lm_span_counts;
 
 /* Spans of different sizes that are examined in one bin. */
-enum { LOOK_IN_BIN = 24 };
+enum { ARENA_LOOK_IN_BIN = 24 };
 
 void lm_space_label(size_t first, size_t slices, lm_kind_t kind) {
     lm_page_t *head = lm_space_slot(first), *tail = lm_space_slot(first + slices - 1);
@@ -126,13 +126,13 @@ lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t
 
 /* Returns the best free span of that kind and group with at least `slices` slices, or NULL iff
  * there is none. */
-static lm_page_t *find(lm_kind_t kind, lm_group_t group, size_t slices) {
+static lm_page_t *arena_find(lm_kind_t kind, lm_group_t group, size_t slices) {
     size_t which = lm_free_kind(kind, group), bin = lm_space_bin(slices);
     if (bin >= LM_EXACT_BINS) {
         /* Spans of this bin differ in size. */
         lm_list_t *list = &lm_space.bins[which][bin];
         lm_page_t *best = NULL;
-        int left = bin == LM_BINS - 1 ? INT32_MAX : LOOK_IN_BIN;
+        int left = bin == LM_BINS - 1 ? INT32_MAX : ARENA_LOOK_IN_BIN;
         for (lm_node_t *node = list->first; node != NULL && left-- > 0;
              node = lm_list_after(list, node)) {
             lm_page_t *span = LM_CONTAINER(node, lm_page_t, link);
@@ -150,7 +150,7 @@ static lm_page_t *find(lm_kind_t kind, lm_group_t group, size_t slices) {
 
 lm_page_t *lm_space_find_gone(lm_group_t group, size_t slices) {
     LM_ASSERT(lm_lock_held(&lm_space.lock));
-    return find(LM_KIND_GONE, group, slices);
+    return arena_find(LM_KIND_GONE, group, slices);
 }
 
 /* ---- Cutting ---- */
@@ -178,16 +178,16 @@ void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind
 
 lm_page_t *lm_space_clean(size_t slices) {
     LM_ASSERT(lm_lock_held(&lm_space.lock));
-    lm_page_t *span = find(LM_KIND_CLEAN, LM_GROUP_LARGE, slices);
+    lm_page_t *span = arena_find(LM_KIND_CLEAN, LM_GROUP_LARGE, slices);
     if (span == NULL) span = lm_gone_open(LM_GROUP_LARGE, slices);
-    return span == NULL && lm_space_grow(slices) ? find(LM_KIND_CLEAN, LM_GROUP_LARGE, slices)
+    return span == NULL && lm_space_grow(slices) ? arena_find(LM_KIND_CLEAN, LM_GROUP_LARGE, slices)
                                                  : span;
 }
 
 #if LM_SECURE
 lm_page_t *lm_space_clean_of(lm_group_t group, size_t slices) {
     LM_ASSERT(lm_lock_held(&lm_space.lock));
-    return find(LM_KIND_CLEAN, group, slices);
+    return arena_find(LM_KIND_CLEAN, group, slices);
 }
 #endif
 
@@ -202,7 +202,7 @@ size_t lm_space_aligned(const lm_page_t *span, size_t align_slices) {
  * NULL iff there is none. If these holes were left alone, pages would spread over more and more
  * addresses. */
 static lm_page_t *hole(lm_group_t group, size_t slices) {
-    lm_page_t *span = find(LM_KIND_CLEAN, group, slices);
+    lm_page_t *span = arena_find(LM_KIND_CLEAN, group, slices);
     if (span == NULL || span->slices >= LM_HUGE_SPAN) return NULL;
     return lm_span_slice(span) + span->slices < lm_arena.slices ? span : NULL;
 }
@@ -229,7 +229,7 @@ static size_t shorter(lm_group_t group, size_t slices, size_t block_bytes) {
 #if LM_SECURE
 /* Returns a dirty span that belonged to no group, as one of this group; NULL iff there is none. */
 static lm_page_t *dirty_of_nobody(lm_group_t group, size_t slices) {
-    lm_page_t *span = find(LM_KIND_DIRTY, LM_GROUP_LARGE, slices);
+    lm_page_t *span = arena_find(LM_KIND_DIRTY, LM_GROUP_LARGE, slices);
     return span != NULL ? lm_group_claim(group, span) : NULL;
 }
 #endif
@@ -237,7 +237,7 @@ static lm_page_t *dirty_of_nobody(lm_group_t group, size_t slices) {
 static lm_page_t *clean(lm_group_t group, size_t slices) {
 #if LM_SECURE
     if (group != LM_GROUP_LARGE) {
-        lm_page_t *span = find(LM_KIND_CLEAN, group, slices);
+        lm_page_t *span = arena_find(LM_KIND_CLEAN, group, slices);
         if (span == NULL) span = lm_gone_open(group, slices);
         if (span == NULL) span = lm_group_grow(group, slices);
         /* Before that span is purged: the system, which gives no more, would get the arena's
@@ -264,7 +264,7 @@ static LM_COLD lm_page_t *scrape_together(lm_group_t group, size_t wanted, size_
     while (lm_purge_one(0, SIZE_MAX) > 0) {}
     lm_space_rest();
     /* Other threads may have given spans back. */
-    lm_page_t *span = find(LM_KIND_DIRTY, group, wanted);
+    lm_page_t *span = arena_find(LM_KIND_DIRTY, group, wanted);
     if (span != NULL || !lm_limit_admits(slices, spared)) return span;
     span = clean(group, wanted);
     if (span == NULL && lm_gone_all(1)) span = clean(group, wanted);
@@ -286,23 +286,25 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
     size_t wanted = slices + align_slices - 1, block_bytes = kind == LM_KIND_LARGE ? 0 : bytes;
     lm_group_t group = lm_space_group_for(kind, block_bytes);
     lm_lock_take(&lm_space.lock);
-    lm_page_t *span = find(LM_KIND_DIRTY, group, wanted);
+    lm_page_t *span = arena_find(LM_KIND_DIRTY, group, wanted);
     bool poke = false;
     size_t fewer = span == NULL && block_bytes > 0 ? shorter(group, slices, block_bytes) : 0;
-    if (fewer > 0) span = find(LM_KIND_DIRTY, group, slices = fewer);
+    if (fewer > 0) span = arena_find(LM_KIND_DIRTY, group, slices = fewer);
     bool huge = span == NULL && block_bytes > 0 && lm_huge_due(wanted, crowded);
 #if LM_SECURE
     /* Memory that other groups hold is of no use here. Some of it is purged before more is held. */
     size_t more = huge ? LM_HUGE_SLICES : slices > spared ? slices - spared : 0;
     bool purged =
         (span == NULL || group == LM_GROUP_LARGE) && lm_group_hurry(group, more, span != NULL);
-    if (purged) span = find(LM_KIND_DIRTY, group, wanted); /* the lock was released meanwhile */
+    if (purged)
+        span = arena_find(LM_KIND_DIRTY, group, wanted); /* the lock was released meanwhile */
 #endif
     if (span == NULL && huge) {
         if (lm_limit_admits(slices, spared)) span = hole(group, wanted);
         while (span == NULL && lm_limit_leaves(LM_HUGE_SLICES) && lm_huge_back(group)) {
             poke = true;
-            span = find(LM_KIND_DIRTY, group, wanted); /* other threads may have taken it first */
+            span = arena_find(LM_KIND_DIRTY, group,
+                              wanted); /* other threads may have taken it first */
         }
     }
     if (span == NULL && lm_limit_admits(slices, spared)) {
@@ -319,7 +321,7 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
         size_t first = lm_space_aligned(span, align_slices);
         lm_space_carve(span, first, slices, kind);
         span = lm_space_slot(first);
-        span->again = 0; /* other threads may read it before the page is ready */
+        span->reused_total = 0; /* other threads may read it before the page is ready */
         if (kind == LM_KIND_LARGE && bytes > 0) {
             span->bytes = bytes;
             lm_large_comes(bytes);
@@ -338,8 +340,8 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
     return span;
 }
 
-static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_t bytes,
-                       bool crowded, size_t spared, bool *zero) {
+static lm_page_t *arena_take(size_t slices, size_t align_slices, lm_kind_t kind, size_t bytes,
+                             bool crowded, size_t spared, bool *zero) {
     lm_page_t *span = take_once(slices, align_slices, kind, bytes, crowded, spared, zero);
 #if LM_SECURE
     if (LM_UNLIKELY(span == NULL) && lm_span_more())
@@ -353,7 +355,7 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
 static LM_NOINLINE lm_page_t *take_with_ranges(size_t slices, size_t align_slices, lm_kind_t kind,
                                                size_t bytes, bool crowded, bool *zero) {
     lm_page_t *span = lm_range_take_near(slices, align_slices, kind, zero);
-    if (span == NULL) span = take(slices, align_slices, kind, bytes, crowded, 0, zero);
+    if (span == NULL) span = arena_take(slices, align_slices, kind, bytes, crowded, 0, zero);
     return span != NULL ? span : lm_range_take_far(slices, align_slices, kind, zero);
 }
 
@@ -361,7 +363,7 @@ lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool
     /* Relaxed: a range that is added at this moment serves the next call. */
     if (LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0) && kind != LM_KIND_META)
         return take_with_ranges(slices, align_slices, kind, 0, false, zero);
-    return take(slices, align_slices, kind, 0, false, 0, zero);
+    return arena_take(slices, align_slices, kind, 0, false, 0, zero);
 }
 
 lm_page_t *lm_span_take_large(size_t slices, size_t align_slices, size_t bytes, bool *zero) {
@@ -371,14 +373,14 @@ lm_page_t *lm_span_take_large(size_t slices, size_t align_slices, size_t bytes, 
         if (span != NULL && span->range != 0) lm_large_comes_else(bytes);
         return span;
     }
-    return take(slices, align_slices, LM_KIND_LARGE, bytes, false, 0, zero);
+    return arena_take(slices, align_slices, LM_KIND_LARGE, bytes, false, 0, zero);
 }
 
 lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bool *zero) {
     /* Relaxed: a range that is added at this moment serves the next call. */
     if (LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0))
         return take_with_ranges(slices, 1, LM_KIND_PAGE, block_bytes, crowded, zero);
-    return take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, 0, zero);
+    return arena_take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, 0, zero);
 }
 
 /* Counts a page that is given back. Relaxed, here and below: statistics. Counts only grow until a
@@ -391,7 +393,7 @@ static void page_goes(lm_page_t *page) {
     if (LM_UNLIKELY(pages > lm_span_counts.pages_most))
         lm_store_relaxed(&lm_span_counts.pages_most, pages);
     lm_store_relaxed(&lm_span_counts.pages_gone, gone + 1);
-    (void)lm_add_relaxed(&class->handed, carved + page->again);
+    (void)lm_add_relaxed(&class->handed, carved + page->reused_total);
     size_t room = lm_add_relaxed(&class->room, (size_t)0 - page->capacity) - rest;
     if (LM_UNLIKELY(room > class->room_most)) lm_store_relaxed(&class->room_most, room);
 #if LM_SECURE
@@ -429,10 +431,10 @@ void lm_span_give(lm_page_t *span, bool rested) {
  * it must take the lock as the worker. */
 #if LM_GUARD_LINKS
 static void enter_to_give(void) { lm_space_enter_to_give(); }
-static void leave(void) { lm_space_leave(); }
+static void arena_leave(void) { lm_space_leave(); }
 #else
 static void enter_to_give(void) { lm_lock_take(&lm_space.lock); }
-static void leave(void) { lm_lock_give(&lm_space.lock); }
+static void arena_leave(void) { lm_lock_give(&lm_space.lock); }
 #endif
 
 void lm_span_give_chain(lm_page_t *first, bool rested) {
@@ -454,23 +456,23 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
         lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_DIRTY, stamp);
     }
     lm_purge_inline();
-    leave();
+    arena_leave();
     lm_purge_poke(false);
 }
 
-static void map(lm_page_t **entry, size_t slices, lm_page_t *page) {
+static void arena_map(lm_page_t **entry, size_t slices, lm_page_t *page) {
     for (size_t i = 0; i < slices; i++) lm_store_relaxed(&entry[i], page);
 }
 
 static LM_NOINLINE void map_in_range(lm_page_t *span, size_t slices, lm_page_t *page) {
-    map(lm_range_map_of(span), slices, page);
+    arena_map(lm_range_map_of(span), slices, page);
 }
 
 void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
     if (LM_UNLIKELY(span->range != 0))
         map_in_range(span, slices, page); /* out of line, so that no registers are saved for it */
     else
-        map(&lm_arena.map[lm_span_slice(span)], slices, page);
+        arena_map(&lm_arena.map[lm_span_slice(span)], slices, page);
 }
 
 bool lm_span_unmap(lm_page_t *span) {
@@ -487,7 +489,7 @@ lm_page_t *lm_span_move_to(lm_page_t *span, size_t slices, bool *clean) {
     /* A range has its own memory, which stays in place. */
     if (span->range != 0) return NULL;
     size_t old = span->slices;
-    lm_page_t *target = take(slices, 1, LM_KIND_LARGE, 0, false, old, clean);
+    lm_page_t *target = arena_take(slices, 1, LM_KIND_LARGE, 0, false, old, clean);
     if (target == NULL) return NULL;
     bool hole, moved = lm_os_move(lm_span_start(span), old << LM_SLICE_SHIFT, lm_span_start(target),
                                   slices << LM_SLICE_SHIFT, &hole);

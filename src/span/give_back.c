@@ -21,11 +21,11 @@
  * (lm_span_check): spans of kind DIRTY are in the list `aged`, those of kind REFUSED in `refused`.
  * The two kinds share their bins and do not merge.
  */
-#include "span/room.h"
+#include "span/internal.h"
 
 enum {
     /* Slices after the first refused one that are tried singly: 64 MiB. */
-    NEAR = 1024,
+    GIVE_BACK_NEAR = 1024,
     RETRY_SPANS = 64,  /* refused spans that one turn tries again */
     RETRY_TURNS = 512, /* maximum turns between two attempts */
     /* Maximum calls for the pages of one refused slice. */
@@ -60,7 +60,7 @@ static bool purge_slices(char *span, size_t first, size_t slices) {
 static size_t count_refused(char *span, size_t first, size_t slices) {
     size_t last = first, step = 1;
     for (size_t tried = 0; last + 1 < slices; tried++) {
-        if (tried >= NEAR) step *= 2;
+        if (tried >= GIVE_BACK_NEAR) step *= 2;
         size_t next = step < slices - last ? last + step : slices - 1;
         if (!purge_slices(span, next, 1)) {
             last = next;
@@ -125,8 +125,8 @@ static void part_refused(size_t first, size_t slices, lm_group_t group) {
 }
 
 /* Makes everything free again except the purged part. The lock is held. */
-static LM_COLD void cut(size_t first, size_t slices, const lm_parts_t *parts, lm_group_t group,
-                        uint32_t stamp) {
+static LM_COLD void give_back_cut(size_t first, size_t slices, const lm_parts_t *parts,
+                                  lm_group_t group, uint32_t stamp) {
     size_t refused = first + parts->purged, rest = refused + parts->refused, end = first + slices;
     /* Each part is labelled first: the slots between parts have arbitrary contents. */
     if (parts->purged > 0) lm_space_label(first, parts->purged, LM_KIND_BUSY);
@@ -180,7 +180,7 @@ static void take_out(lm_page_t *span, size_t slices) {
 
 /* Purges the first `slices` slices of a dirty span. Returns how many were given back. The lock is
  * held before and after, but not between. A worker that must stop ends in here. */
-static size_t give_back(lm_page_t *span, size_t slices) {
+static size_t give_back_give_back(lm_page_t *span, size_t slices) {
     size_t first = lm_span_slice(span);
     uint32_t stamp = span->stamp;
     lm_group_t group = lm_space_group(span);
@@ -200,7 +200,7 @@ static size_t give_back(lm_page_t *span, size_t slices) {
 #endif
     lm_space_enter();
     if (!worker) lm_space_not_busy();
-    if (LM_UNLIKELY(parts.purged < slices)) cut(first, slices, &parts, group, stamp);
+    if (LM_UNLIKELY(parts.purged < slices)) give_back_cut(first, slices, &parts, group, stamp);
     if (parts.purged > 0) {
         lm_space_cleaned(parts.purged);
         lm_space_settle(part_ends(first, parts.purged, group, LM_KIND_CLEAN, stamp));
@@ -216,7 +216,7 @@ size_t lm_purge_part(lm_page_t *span) {
     LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t at = (lm_arena.base >> LM_SLICE_SHIFT) + lm_span_slice(span), slices = span->slices;
     size_t part = LM_HUGE_SLICES - at % LM_HUGE_SLICES; /* a huge page is given back as a whole */
-    return give_back(span, part < slices ? part : slices);
+    return give_back_give_back(span, part < slices ? part : slices);
 }
 #endif
 
@@ -230,7 +230,7 @@ size_t lm_purge_one(uint32_t ticks, size_t most) {
             node = lm_list_after(aged, node);
             continue;
         }
-        size_t purged = give_back(span, span->slices < part ? span->slices : part);
+        size_t purged = give_back_give_back(span, span->slices < part ? span->slices : part);
         if (purged > 0) return purged;
         /* Locked memory is searched as a whole: in parts it costs more calls. */
         part = most;

@@ -29,7 +29,7 @@
  * others; neighbours of one group are merged; gone_slices counts them. A span is labelled GONE
  * before it is unmapped, so a copy of the process (repair.c) never takes missing memory for clean.
  */
-#include "span/room.h"
+#include "span/internal.h"
 
 enum {
     SPANS_MOST = 8192,
@@ -54,12 +54,12 @@ bool lm_span_at_large(void) { return !lm_load_relaxed(&lm_space.worker_forbidden
  * growth reads them again. refused_at: number of mapped slices above which a refusal counts; 0:
  * none does. */
 static unsigned limits;
-static size_t look_at = LOOK_LEAST, refused_at;
+static size_t gone_look_at = LOOK_LEAST, refused_at;
 
 static size_t mapped(void) { return lm_arena.slices - lm_space.gone_slices; }
 
 /* Reads the limits, unless a filter of system calls may forbid it. */
-static void look_at_limits(void) {
+static void gone_look_at_limits(void) {
     size_t least;
     if (!lm_span_at_large() || lm_os_filtered()) return;
     limits = lm_os_limits(&least);
@@ -71,22 +71,22 @@ static void look_at_limits(void) {
 /* Returns whether limits are set. The worker reads them each time. Other threads use what was seen
  * last: they may have a filter that loam was not told of, and they purge where malloc would make no
  * other call than mmap and madvise. */
-static bool is_limited(void) {
-    if (lm_os_worker_self()) look_at_limits();
+static bool gone_is_limited(void) {
+    if (lm_os_worker_self()) gone_look_at_limits();
     return limits != 0 && lm_span_at_large();
 }
 
 void lm_gone_look_at_limits(void) {
-    if (lm_arena.slices < look_at) return;
-    look_at_limits();
-    look_at = 2 * lm_arena.slices;
+    if (lm_arena.slices < gone_look_at) return;
+    gone_look_at_limits();
+    gone_look_at = 2 * lm_arena.slices;
     /* Relaxed: a hint. */
     if ((limits & LM_OS_ADDRESSES_LIMITED) != 0) lm_store_relaxed(&lm_space.scarce, true);
 }
 
 void lm_gone_refused(void) {
     refused_at = mapped() / CALM_PART + 1;
-    look_at_limits();
+    gone_look_at_limits();
 }
 
 static bool unmap(size_t first, size_t slices) {
@@ -116,7 +116,7 @@ static bool go(size_t first, size_t slices, lm_group_t group) {
     return true;
 }
 
-static bool release(lm_page_t *span) {
+static bool gone_release(lm_page_t *span) {
     size_t first = lm_span_slice(span), slices = span->slices;
     lm_group_t group = lm_space_group(span);
     lm_space_remove(span);
@@ -136,7 +136,7 @@ static bool worth(const lm_page_t *span, size_t least) {
 
 bool lm_gone_settle(lm_page_t *span) {
     LM_ASSERT(lm_lock_held(&lm_space.lock));
-    return worth(span, OPEN_LEAST) && is_limited() && release(span);
+    return worth(span, OPEN_LEAST) && gone_is_limited() && gone_release(span);
 }
 
 bool lm_gone_all(size_t least) {
@@ -149,7 +149,7 @@ bool lm_gone_all(size_t least) {
                 lm_page_t *span = LM_CONTAINER(node, lm_page_t, link);
                 node = lm_list_after(list, node);
                 if (!worth(span, least)) continue;
-                refused = !release(span);
+                refused = !gone_release(span);
                 any = any || !refused;
             }
         }
@@ -161,8 +161,8 @@ bool lm_gone_all(size_t least) {
 void lm_gone_trim(void) {
     LM_ASSERT(lm_lock_held(&lm_space.lock));
     if (lm_space.clean_slices < OPEN_LEAST) return;
-    look_at_limits();
-    if (is_limited()) (void)lm_gone_all(OPEN_LEAST);
+    gone_look_at_limits();
+    if (gone_is_limited()) (void)lm_gone_all(OPEN_LEAST);
 }
 
 void lm_gone_lower_end(void) {
@@ -179,7 +179,7 @@ void lm_gone_lower_end(void) {
 
 /* Maps the first slices of a gone span again: as many as are worth a call, or `least` if the system
  * gives no more. Returns how many. *got tells how the call went. */
-static size_t open_part(lm_page_t *span, size_t least, lm_commit_t *got) {
+static size_t gone_open_part(lm_page_t *span, size_t least, lm_commit_t *got) {
     size_t slices = lm_gone_near() ? 0 : lm_arena.slices / OPEN_PART;
     if (slices < OPEN_LEAST) slices = OPEN_LEAST;
     if (slices > OPEN_MOST) slices = OPEN_MOST;
@@ -198,7 +198,8 @@ lm_page_t *lm_gone_open(lm_group_t group, size_t slices) {
     if (lm_space.gone_slices < slices) return NULL;
     for (lm_page_t *span; (span = lm_space_find_gone(group, slices)) != NULL;) {
         lm_commit_t got;
-        size_t first = lm_span_slice(span), all = span->slices, n = open_part(span, slices, &got);
+        size_t first = lm_span_slice(span), all = span->slices,
+               n = gone_open_part(span, slices, &got);
         if (got == LM_COMMIT_NO_MEMORY) return NULL;
         lm_space_remove(span);
         if (n < all) lm_space_add(first + n, all - n, LM_KIND_GONE, group, 0);

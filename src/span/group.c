@@ -37,7 +37,7 @@
  * one kind and group are merged; hurry.dirty_large is the sum over the dirty spans of
  * LM_GROUP_LARGE.
  */
-#include "span/room.h"
+#include "span/internal.h"
 
 #if LM_SECURE
 
@@ -123,13 +123,13 @@ lm_page_t *lm_group_grow(lm_group_t group, size_t slices) {
 
 /* Returns the slices of memory in use: pages of blocks, and the bytes of large objects. Spans of
  * large objects do not tell, because their ends are guards. */
-static size_t in_use(void) {
+static size_t group_in_use(void) {
     return lm_space.page_slices + (lm_large_bytes_now() >> LM_SLICE_SHIFT);
 }
 
 void lm_group_used(void) {
     LM_ASSERT(lm_lock_held(&lm_space.lock));
-    size_t used = in_use();
+    size_t used = group_in_use();
     if (used > lm_space.hurry.used_most) lm_space.hurry.used_most = used;
 }
 
@@ -154,7 +154,7 @@ static size_t held_by(size_t large) {
 /* Returns whether more memory than allowed would be held once `slices` slices are taken; dirty:
  * they are dirty slices of large objects, otherwise clean ones. */
 static bool too_much(size_t slices, bool dirty) {
-    size_t then = in_use() + slices, most = lm_space.hurry.used_most;
+    size_t then = group_in_use() + slices, most = lm_space.hurry.used_most;
     if (then > most) most = then;
     size_t large = lm_space.hurry.dirty_large, held = lm_space_loose() - large;
     if (dirty) large -= slices < large ? slices : large;
@@ -197,7 +197,7 @@ static lm_page_t *long_one(lm_group_t group) {
 /* Returns the oldest of the long dirty spans, one of each group that may be purged for this one;
  * NULL iff there is none. Dirty memory of large objects may be purged for large objects, because
  * much of it is not resident. */
-static lm_page_t *of_others(lm_group_t group) {
+static lm_page_t *group_of_others(lm_group_t group) {
     lm_page_t *oldest = NULL;
     for (unsigned other = 0; other < LM_GROUPS; other++) {
         if (other == group && (group != LM_GROUP_LARGE || !own_worth_it())) continue;
@@ -209,7 +209,7 @@ static lm_page_t *of_others(lm_group_t group) {
 }
 
 /* Notes that slices of one group were purged for another. */
-static void note(lm_group_t of, lm_group_t for_group, size_t slices) {
+static void group_note(lm_group_t of, lm_group_t for_group, size_t slices) {
     lm_hurry_t *hurry = &lm_space.hurry;
     bool own = of == for_group;
     *(own ? &hurry->own_purged : &hurry->purged[of]) += slices;
@@ -221,14 +221,14 @@ bool lm_group_hurry(lm_group_t group, size_t slices, bool dirty) {
     bool purged = false;
     if (LM_LIKELY(!too_much(slices, dirty))) return false;
     for (forget_regrets(); worth_it() && !lm_load_relaxed(&lm_purge_never);) {
-        lm_page_t *span = of_others(group);
+        lm_page_t *span = group_of_others(group);
         if (span == NULL) break;
         lm_group_t other = lm_space_group(span);
         size_t part = lm_purge_part(span);
         purged = true;
         /* The system has refused it: the next call tries another one. */
         if (part == 0) break;
-        note(other, group, part);
+        group_note(other, group, part);
         if (!too_much(slices, dirty)) break;
     }
     return purged;

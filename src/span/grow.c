@@ -16,7 +16,7 @@
  *
  * Invariant (lm_span_check): the spans cover all slices below lm_arena.slices without a gap.
  */
-#include "span/room.h"
+#include "span/internal.h"
 
 enum {
     GROW_LEAST = 16, /* slices: 1 MiB */
@@ -25,7 +25,7 @@ enum {
      * their addresses, a purge returns nothing else. */
     SETTLE_LEAST = LM_GROUPS > 1 ? 64 : 256,
     /* Minimum slices for which the system is asked whether it has that much: 1 GiB. */
-    ASK_LEAST = 1 << 14,
+    GROW_ASK_LEAST = 1 << 14,
     /* Attempts to grow past a foreign mapping; the distance grows fourfold each time. */
     SKIPS = 8,
 };
@@ -87,7 +87,7 @@ static lm_commit_t grow_behind(size_t gap, size_t slices) {
     if (start > lm_space.slices_most || slices > lm_space.slices_most - start)
         return LM_COMMIT_NO_MEMORY;
     /* Relaxed: an independent word. A program that has shut itself in must not ask. */
-    if (LM_UNLIKELY(slices >= ASK_LEAST) && !lm_load_relaxed(&lm_space.worker_forbidden) &&
+    if (LM_UNLIKELY(slices >= GROW_ASK_LEAST) && !lm_load_relaxed(&lm_space.worker_forbidden) &&
         !lm_os_promises(slices << LM_SLICE_SHIFT))
         return LM_COMMIT_NO_MEMORY;
     void *at = (void *)(lm_arena.base + (start << LM_SLICE_SHIFT));

@@ -34,7 +34,7 @@
  * spans except their guard. Clean spans and loam's own spans are accessible throughout. Slices that
  * are `backed` are never marked.
  */
-#include "span/room.h"
+#include "span/internal.h"
 
 #if LM_SECURE
 

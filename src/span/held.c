@@ -18,36 +18,36 @@
  * It cannot join two held spans or split one. It takes one lock, the arena's. Invariant: a held
  * span has kind META, is in no map, and is in one list by size and in one by age.
  */
-#include "span/room.h"
+#include "span/internal.h"
 
 #if LM_SECURE
 
 enum {
-    MOST = 256,      /* maximum held spans of each kind */
-    YOUNG = 2,       /* spans freed last, which serve no request */
-    LOOKS = 16,      /* spans of one list that a request examines */
-    LEAST_LOG2 = 16, /* smallest span: 64 KiB */
-    PARTS_LOG2 = 3,  /* lists for each doubling of the size: 8 */
-    DOUBLINGS = 10,  /* up to 64 MiB; the last list holds all larger ones */
-    LISTS = DOUBLINGS << PARTS_LOG2,
+    HELD_MOST = 256,     /* maximum held spans of each kind */
+    YOUNG = 2,           /* spans freed last, which serve no request */
+    HELD_LOOKS = 16,     /* spans of one list that a request examines */
+    LEAST_LOG2 = 16,     /* smallest span: 64 KiB */
+    PARTS_LOG2 = 3,      /* lists for each doubling of the size: 8 */
+    HELD_DOUBLINGS = 10, /* up to 64 MiB; the last list holds all larger ones */
+    HELD_LISTS = HELD_DOUBLINGS << PARTS_LOG2,
     /* Maximum bytes of addresses held: this factor times the bytes of large objects in use, ... */
     ROOM_FACTOR = 4,
     ROOM_LEAST = 512 * 1024 * 1024, /* ... plus this many bytes */
 };
 
 /* All fields are protected by the arena's lock. */
-static struct held {
-    lm_list_t sizes[LISTS];
+static struct held_held {
+    lm_list_t sizes[HELD_LISTS];
     lm_list_t aged[2]; /* [0]: sparse, [1]: dense */
     unsigned n[2];
     uint32_t frees; /* spans ever held; wraps around */
     size_t dense_bytes, room_bytes;
-} held;
+} held_held;
 
 static unsigned list_for(size_t room) {
     unsigned log2 = lm_log2(room);
     if (log2 < LEAST_LOG2) return 0;
-    if (log2 >= LEAST_LOG2 + DOUBLINGS) return LISTS - 1;
+    if (log2 >= LEAST_LOG2 + HELD_DOUBLINGS) return HELD_LISTS - 1;
     unsigned part = (unsigned)(room >> (log2 - PARTS_LOG2)) & ((1u << PARTS_LOG2) - 1);
     return ((log2 - LEAST_LOG2) << PARTS_LOG2) + part;
 }
@@ -55,7 +55,7 @@ static unsigned list_for(size_t room) {
 /* `remote` of a held span's descriptor contains: its number among all frees (32 bits), whether it
  * is dense (1 bit), and the caller's number `cleared`. */
 enum { DENSE_SHIFT = 32, CLEARED_SHIFT };
-static uint32_t number_of(const lm_page_t *span) { return (uint32_t)span->remote; }
+static uint32_t held_number_of(const lm_page_t *span) { return (uint32_t)span->remote; }
 static bool dense(const lm_page_t *span) { return (span->remote >> DENSE_SHIFT & 1) != 0; }
 unsigned lm_held_cleared(const lm_page_t *span) {
     return (unsigned)(span->remote >> CLEARED_SHIFT);
@@ -64,16 +64,16 @@ unsigned lm_held_cleared(const lm_page_t *span) {
 static void remove_held(lm_page_t *span) {
     size_t room = lm_span_room(span);
     bool is_dense = dense(span);
-    lm_list_remove(&held.sizes[list_for(room)], &span->link);
-    lm_list_remove(&held.aged[is_dense], &span->age);
+    lm_list_remove(&held_held.sizes[list_for(room)], &span->link);
+    lm_list_remove(&held_held.aged[is_dense], &span->age);
     /* Relaxed: lm_held_any reads it as a guess. */
-    lm_store_relaxed(&held.n[is_dense], held.n[is_dense] - 1);
-    held.room_bytes -= room;
-    if (is_dense) held.dense_bytes -= room;
+    lm_store_relaxed(&held_held.n[is_dense], held_held.n[is_dense] - 1);
+    held_held.room_bytes -= room;
+    if (is_dense) held_held.dense_bytes -= room;
 }
 
-static lm_page_t *oldest(bool is_dense) {
-    lm_node_t *node = held.aged[is_dense].first;
+static lm_page_t *held_oldest(bool is_dense) {
+    lm_node_t *node = held_held.aged[is_dense].first;
     return node != NULL ? LM_CONTAINER(node, lm_page_t, age) : NULL;
 }
 
@@ -81,11 +81,13 @@ static lm_page_t *oldest(bool is_dense) {
 static lm_page_t *excess(void) {
     size_t used = lm_large_bytes_now(), dense_most = used / LM_HELD_PART;
     if (dense_most < LM_HELD_LEAST) dense_most = LM_HELD_LEAST;
-    if (held.n[true] <= YOUNG) dense_most = LM_HELD_ONE_MOST;
-    if (held.n[true] > MOST || held.dense_bytes > dense_most) return oldest(true);
+    if (held_held.n[true] <= YOUNG) dense_most = LM_HELD_ONE_MOST;
+    if (held_held.n[true] > HELD_MOST || held_held.dense_bytes > dense_most)
+        return held_oldest(true);
     size_t room_most =
         lm_gone_near() ? used / LM_HELD_PART + LM_HELD_LEAST : ROOM_FACTOR * used + ROOM_LEAST;
-    if (held.n[false] > MOST || held.room_bytes > room_most) return oldest(held.n[false] == 0);
+    if (held_held.n[false] > HELD_MOST || held_held.room_bytes > room_most)
+        return held_oldest(held_held.n[false] == 0);
     return NULL;
 }
 
@@ -96,14 +98,14 @@ lm_page_t *lm_held_add(lm_page_t *span, unsigned cleared, bool is_dense) {
     lm_tail_drop(span);
     lm_space_label(lm_span_slice(span), span->slices, LM_KIND_META);
     span->remote =
-        (uint64_t)cleared << CLEARED_SHIFT | (uint64_t)is_dense << DENSE_SHIFT | ++held.frees;
+        (uint64_t)cleared << CLEARED_SHIFT | (uint64_t)is_dense << DENSE_SHIFT | ++held_held.frees;
     span->stamp = lm_space.tick;
-    lm_list_add_last(&held.sizes[list_for(room)], &span->link);
-    lm_list_add_last(&held.aged[is_dense], &span->age);
+    lm_list_add_last(&held_held.sizes[list_for(room)], &span->link);
+    lm_list_add_last(&held_held.aged[is_dense], &span->age);
     /* Relaxed: lm_held_any reads it as a guess. */
-    lm_store_relaxed(&held.n[is_dense], held.n[is_dense] + 1);
-    held.room_bytes += room;
-    if (is_dense) held.dense_bytes += room;
+    lm_store_relaxed(&held_held.n[is_dense], held_held.n[is_dense] + 1);
+    held_held.room_bytes += room;
+    if (is_dense) held_held.dense_bytes += room;
     lm_page_t *out = excess();
     if (out != NULL) remove_held(out);
     lm_space_leave();
@@ -122,7 +124,7 @@ lm_page_t *lm_held_old(uint32_t ticks) {
     lm_page_t *out = NULL;
     lm_space_enter();
     for (int kind = 0; kind < 2 && out == NULL; kind++) {
-        lm_page_t *span = oldest(kind);
+        lm_page_t *span = held_oldest(kind);
         if (span != NULL && lm_space.tick - span->stamp >= ticks) out = span;
     }
     if (out != NULL) remove_held(out);
@@ -130,17 +132,18 @@ lm_page_t *lm_held_old(uint32_t ticks) {
     return out;
 }
 
-void lm_held_forget(void) { held = (struct held){0}; }
+void lm_held_forget(void) { held_held = (struct held_held){0}; }
 
 bool lm_held_any(void) {
-    return lm_load_relaxed(&held.n[false]) + lm_load_relaxed(&held.n[true]) > 0;
+    return lm_load_relaxed(&held_held.n[false]) + lm_load_relaxed(&held_held.n[true]) > 0;
 }
 
 static bool serves(const lm_page_t *span, size_t room, const lm_held_want_t *want) {
     uintptr_t below = (want->align_slices << LM_SLICE_SHIFT) - 1;
     size_t has = lm_span_room(span);
     return has >= room && has <= (dense(span) ? want->most_dense : want->most_sparse) &&
-           ((uintptr_t)lm_span_start(span) & below) == 0 && held.frees - number_of(span) >= YOUNG;
+           ((uintptr_t)lm_span_start(span) & below) == 0 &&
+           held_held.frees - held_number_of(span) >= YOUNG;
 }
 
 lm_page_t *lm_held_take(size_t room, const lm_held_want_t *want) {
@@ -149,8 +152,8 @@ lm_page_t *lm_held_take(size_t room, const lm_held_want_t *want) {
     unsigned last = list_for(want->most_sparse);
     lm_lock_take(&lm_space.lock);
     for (unsigned i = list_for(room); i <= last && found == NULL; i++) {
-        const lm_node_t *first = held.sizes[i].first, *node = first;
-        for (int left = LOOKS; first != NULL && left > 0 && found == NULL; left--) {
+        const lm_node_t *first = held_held.sizes[i].first, *node = first;
+        for (int left = HELD_LOOKS; first != NULL && left > 0 && found == NULL; left--) {
             /* The newest comes first: its descriptor and memory are in the caches. */
             node = node->prev;
             lm_page_t *span = LM_CONTAINER(node, lm_page_t, link);

@@ -25,7 +25,7 @@
  * It cannot know whether the system had a huge page available; if it had none, only 4 KiB of the 2
  * MiB are resident.
  */
-#include "span/room.h"
+#include "span/internal.h"
 
 enum {
     WANTED_MOST = 8, /* slices; larger spans may never be touched as a whole */
@@ -105,7 +105,7 @@ static uint32_t marked; /* atomic: number of large objects that are marked */
 
 /* Atomic: an address in the middle of each marked object that was empty when it was last
  * checked. */
-static uintptr_t empty[EMPTY_MOST];
+static uintptr_t huge_empty[EMPTY_MOST];
 static uint32_t empty_next;
 
 /* Returns the address of a page in [from, to) that does not become resident if a program touches
@@ -123,7 +123,7 @@ static uintptr_t midst(uintptr_t from, uintptr_t first, uintptr_t end, uintptr_t
  * object by now, costs or gains one mark. A program that has shut itself in must not ask, so there
  * each object counts as empty. */
 static bool may_be_empty(uintptr_t at) {
-    uintptr_t *place = &empty[lm_add_relaxed(&empty_next, 1) % EMPTY_MOST];
+    uintptr_t *place = &huge_empty[lm_add_relaxed(&empty_next, 1) % EMPTY_MOST];
     uintptr_t before = lm_load_relaxed(place);
     bool shut_in = lm_load_relaxed(&lm_space.worker_forbidden); /* relaxed: an independent word */
     if (before != 0 && (shut_in || lm_os_resident_pages((void *)before, lm_os_page_bytes()) == 0))
@@ -140,15 +140,15 @@ static bool may_mark(uintptr_t at) {
     return false;
 }
 
-static void forget(uintptr_t start, uintptr_t end) {
+static void huge_forget(uintptr_t start, uintptr_t end) {
     for (unsigned i = 0; i < EMPTY_MOST; i++) {
-        uintptr_t at = lm_load_relaxed(&empty[i]);
-        if (at >= start && at < end) lm_store_relaxed(&empty[i], 0);
+        uintptr_t at = lm_load_relaxed(&huge_empty[i]);
+        if (at >= start && at < end) lm_store_relaxed(&huge_empty[i], 0);
     }
 }
 
 /* Out of line, so that objects that are too small do not save registers for it. */
-static LM_NOINLINE void fill(lm_page_t *span, size_t from, size_t to) {
+static LM_NOINLINE void huge_fill(lm_page_t *span, size_t from, size_t to) {
     /* Relaxed: a hint. */
     if (lm_load_relaxed(&lm_space.huge_rest) > 0 && when() == LM_HUGE_AUTO) return;
     uintptr_t start = (uintptr_t)lm_span_start(span);
@@ -163,14 +163,14 @@ static LM_NOINLINE void fill(lm_page_t *span, size_t from, size_t to) {
 
 void lm_span_fill(lm_page_t *span, size_t from, size_t to) {
     static const size_t least[] = {SIZE_MAX, 0, FILL_LEAST};
-    if (to >= least[when()] && span->range == 0) fill(span, from, to);
+    if (to >= least[when()] && span->range == 0) huge_fill(span, from, to);
 }
 
 void lm_span_unfill(lm_page_t *span, size_t slice) {
     if (!span->huge) return;
     char *from = lm_span_start(span) + (slice << LM_SLICE_SHIFT);
     size_t bytes = (span->slices - slice) << LM_SLICE_SHIFT;
-    forget((uintptr_t)from, (uintptr_t)from + bytes);
+    huge_forget((uintptr_t)from, (uintptr_t)from + bytes);
     lm_os_no_huge_pages(from, bytes);
     if (slice > 0) return;
     span->huge = false;

@@ -18,7 +18,7 @@
  * arena). While there is no worker, it does not notice that the group fills; but then there is no
  * free memory either. Checked by lm_span_check.
  */
-#include "span/room.h"
+#include "span/internal.h"
 
 enum {
     /* Part of the soft limit. So much less must be held before crossing it counts again. */
@@ -45,7 +45,7 @@ static LM_AT_START struct {
 } group;
 
 /* Returns the slices held. The arena lock is held, here and up to "The control group". */
-static size_t held(void) {
+static size_t limit_held(void) {
     return lm_arena.slices - lm_space.clean_slices - lm_space.gone_slices - lm_space.gap_slices -
            lm_space.moving_slices;
 }
@@ -55,12 +55,13 @@ static size_t slices_of(const size_t *bytes) { return lm_load_relaxed(bytes) >> 
 
 static void calm_down(size_t soft) {
     /* Relaxed, here and below: a thread that frees meanwhile may purge once too often. */
-    if (lm_space.above && held() + soft / BELOW <= soft) lm_store_relaxed(&lm_space.above, false);
+    if (lm_space.above && limit_held() + soft / BELOW <= soft)
+        lm_store_relaxed(&lm_space.above, false);
 }
 
 /* Purges until `slices` more slices do not exceed `most`, or nothing is left to purge. */
-static void make_room(size_t slices, size_t most) {
-    while (held() + slices > most && lm_space.dirty_slices + lm_space_busy() > 0) {
+static void limit_make_room(size_t slices, size_t most) {
+    while (limit_held() + slices > most && lm_space.dirty_slices + lm_space_busy() > 0) {
         if (lm_purge_one(0, SIZE_MAX) > 0) continue;
         if (lm_space_busy() == 0) return; /* the system does not take it back */
         lm_space_rest();
@@ -77,11 +78,11 @@ static void look_at_soft(size_t slices, size_t soft) {
 
 static LM_NOINLINE bool admits_near(size_t more, size_t soft, size_t hard) {
     calm_down(soft);
-    make_room(more, soft < hard ? soft : hard);
-    size_t then = held() + more;
+    limit_make_room(more, soft < hard ? soft : hard);
+    size_t then = limit_held() + more;
     if (then > hard) {
         lm_space.refusals++;
-        look_at_soft(held(), soft);
+        look_at_soft(limit_held(), soft);
         return false;
     }
     if (then > lm_space.held_most) lm_space.held_most = then;
@@ -92,7 +93,7 @@ static LM_NOINLINE bool admits_near(size_t more, size_t soft, size_t hard) {
 bool lm_limit_admits(size_t slices, size_t spared) {
     LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t soft = slices_of(&lm_limit_policy.soft), hard = slices_of(&lm_limit_policy.hard);
-    size_t more = slices > spared ? slices - spared : 0, then = held() + more;
+    size_t more = slices > spared ? slices - spared : 0, then = limit_held() + more;
     if (LM_UNLIKELY(then > soft || then > hard || lm_space.above))
         return admits_near(more, soft, hard);
     if (then > lm_space.held_most) lm_space.held_most = then;
@@ -102,16 +103,16 @@ bool lm_limit_admits(size_t slices, size_t spared) {
 void lm_limit_changed(void) {
     lm_lock_take(&lm_space.lock);
     size_t soft = slices_of(&lm_limit_policy.soft), hard = slices_of(&lm_limit_policy.hard);
-    make_room(0, soft < hard ? soft : hard);
+    limit_make_room(0, soft < hard ? soft : hard);
     /* A crossing of the former limit is over. */
-    if (held() <= soft) lm_store_relaxed(&lm_space.above, false);
-    look_at_soft(held(), soft);
+    if (limit_held() <= soft) lm_store_relaxed(&lm_space.above, false);
+    look_at_soft(limit_held(), soft);
     lm_lock_give(&lm_space.lock);
 }
 
 bool lm_limit_still_crossed(size_t *held_bytes, size_t *soft_bytes) {
     lm_lock_take(&lm_space.lock);
-    *held_bytes = held() << LM_SLICE_SHIFT;
+    *held_bytes = limit_held() << LM_SLICE_SHIFT;
     *soft_bytes = lm_load_relaxed(&lm_limit_policy.soft); /* it may be changed at any time */
     bool still = *held_bytes > *soft_bytes;
     /* Otherwise the memory held would have to fall by an eighth first, and the program would not be
@@ -127,7 +128,7 @@ bool lm_limit_still_crossed(size_t *held_bytes, size_t *soft_bytes) {
 bool lm_limit_leaves(size_t slices) {
     LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t soft = slices_of(&lm_limit_policy.soft), hard = slices_of(&lm_limit_policy.hard);
-    return held() + slices <= (soft < hard ? soft : hard);
+    return limit_held() + slices <= (soft < hard ? soft : hard);
 }
 
 /* ---- The control group ---- */
@@ -241,7 +242,7 @@ void lm_limit_addresses(void) {
 void lm_limit_stats(lm_limit_stats_t *stats) {
     lm_lock_take(&lm_space.lock);
     *stats = (lm_limit_stats_t){
-        .held_bytes = held() << LM_SLICE_SHIFT,
+        .held_bytes = limit_held() << LM_SLICE_SHIFT,
         .held_bytes_most = lm_space.held_most << LM_SLICE_SHIFT,
         .crossings = lm_space.crossings,
         .refusals = lm_space.refusals,

@@ -11,11 +11,11 @@
  * Memory in no range lies where the kernel puts it: on the node of the thread that touches it
  * first.
  */
-#include "span/room.h"
+#include "span/internal.h"
 
 uint32_t lm_nodes_most;
 
-static uint64_t known; /* atomic: the system's nodes as bits; 0: not asked yet */
+static uint64_t node_known; /* atomic: the system's nodes as bits; 0: not asked yet */
 
 /* Returns the nodes as they are distinguished. */
 static uint64_t fold(uint64_t nodes, unsigned most) {
@@ -27,12 +27,12 @@ static uint64_t fold(uint64_t nodes, unsigned most) {
 
 uint64_t lm_nodes(void) {
     /* Relaxed: independent words. A second question gets the same answer. */
-    uint64_t nodes = lm_load_relaxed(&known);
+    uint64_t nodes = lm_load_relaxed(&node_known);
     unsigned most = lm_load_relaxed(&lm_nodes_most);
     if (nodes == 0) {
         nodes = most == 1 ? 1 : lm_os_nodes();
         if (nodes == 0) nodes = 1;
-        lm_store_relaxed(&known, nodes);
+        lm_store_relaxed(&node_known, nodes);
     }
     return fold(nodes, most);
 }
@@ -41,14 +41,14 @@ int lm_node_real(int node) {
     unsigned most = lm_load_relaxed(&lm_nodes_most);
     if (node < 0 || most == 1) return LM_NODE_ANY;
     (void)lm_nodes();
-    for (uint64_t nodes = lm_load_relaxed(&known); nodes != 0; nodes &= nodes - 1) {
+    for (uint64_t nodes = lm_load_relaxed(&node_known); nodes != 0; nodes &= nodes - 1) {
         unsigned real = lm_lowest_bit(nodes);
         if ((int)(most != 0 ? real % most : real) == node) return (int)real;
     }
     return LM_NODE_ANY;
 }
 
-void lm_nodes_forget(void) { lm_store_relaxed(&known, 0); }
+void lm_nodes_forget(void) { lm_store_relaxed(&node_known, 0); }
 
 bool lm_node_exists(int node) {
     return node == LM_NODE_ANY || (node >= 0 && node < 64 && (lm_nodes() >> node & 1) != 0);

@@ -25,12 +25,12 @@
  * tries to start a worker again after a growing number of frees. The worker runs on a tiny stack
  * without thread-local storage, so no function that it calls may use any.
  */
-#include "span/room.h"
+#include "span/internal.h"
 
 enum {
     TICK_MOST_MS = 50,
     TICK_LEAST_MS = 10,
-    SPINS = 100, /* tries of a lock before the worker sleeps */
+    PURGE_SPINS = 100, /* tries of a lock before the worker sleeps */
     /* Without a worker: dirty slices that are always allowed, 4 MiB. */
     INLINE_SLICES = 64,
 };
@@ -119,7 +119,7 @@ void lm_space_enter(void) {
     for (unsigned spins = 0; !lm_lock_try_as_worker(&lm_space.lock); spins++) {
         /* Relaxed: a stop that is missed here is seen in the next round. */
         if (lm_load_relaxed(&lm_space.stop) != 0) lm_worker_leave();
-        if (spins < SPINS)
+        if (spins < PURGE_SPINS)
             lm_cpu_relax();
         else
             lm_os_wait(&lm_space.stop, 0, 1);

@@ -8,12 +8,12 @@
  * It takes the arena's lock. It cannot bound a search: a bin is walked to its end if its first
  * spans are all too short.
  */
-#include "span/room.h"
+#include "span/internal.h"
 
 #include <errno.h>
 #include <string.h>
 
-enum { LOOK_IN_BIN = 32, ADDRESS_BITS = 48 };
+enum { RANGE_LOOK_IN_BIN = 32, ADDRESS_BITS = 48 };
 
 struct loam_arena lm_ranges[LM_RANGES];
 size_t lm_ranges_open;
@@ -23,18 +23,18 @@ static size_t entries;
 
 static struct loam_arena *range_of(const lm_page_t *span) { return &lm_ranges[span->range - 1]; }
 
-static size_t index_of(const struct loam_arena *range, const lm_page_t *span) {
+static size_t range_index_of(const struct loam_arena *range, const lm_page_t *span) {
     return (size_t)(span - range->pages);
 }
 
 char *lm_range_span_start(const lm_page_t *span) {
     const struct loam_arena *range = range_of(span);
-    return (char *)(lm_range_start(range) + (index_of(range, span) << LM_SLICE_SHIFT));
+    return (char *)(lm_range_start(range) + (range_index_of(range, span) << LM_SLICE_SHIFT));
 }
 
 lm_page_t **lm_range_map_of(const lm_page_t *span) {
     const struct loam_arena *range = range_of(span);
-    return &range->map[index_of(range, span)];
+    return &range->map[range_index_of(range, span)];
 }
 
 /* ---- The table ---- */
@@ -62,7 +62,7 @@ lm_page_t *lm_range_page_of(const void *p) {
 
 /* ---- Spare spans; the lock is held ---- */
 
-static void count(struct loam_arena *range, size_t slices, bool used) {
+static void range_count(struct loam_arena *range, size_t slices, bool used) {
     range->used += used ? slices : 0 - slices;
     if (range->memory == NULL) lm_space.spare_slices -= used ? slices : 0 - slices;
 }
@@ -75,7 +75,7 @@ static void label(struct loam_arena *range, size_t first, size_t slices, lm_kind
     head->kind = (uint8_t)kind;
 }
 
-static void add(struct loam_arena *range, size_t first, size_t slices) {
+static void range_add(struct loam_arena *range, size_t first, size_t slices) {
     lm_page_t *span = &range->pages[first];
     unsigned bin = lm_log2(slices);
     lm_list_t *list = &range->bins[bin];
@@ -98,7 +98,7 @@ static void unlink_span(struct loam_arena *range, lm_page_t *span) {
 
 /* Makes [first, first+slices) spare and merges it with its neighbours. */
 static void insert(struct loam_arena *range, size_t first, size_t slices) {
-    count(range, slices, false);
+    range_count(range, slices, false);
     if (first > 0 && range->pages[first - 1].kind == LM_KIND_SPARE) {
         size_t before = range->pages[first - 1].slices;
         first -= before;
@@ -111,17 +111,17 @@ static void insert(struct loam_arena *range, size_t first, size_t slices) {
         slices += after->slices;
         unlink_span(range, after);
     }
-    add(range, first, slices);
+    range_add(range, first, slices);
 }
 
 static size_t aligned_first(const struct loam_arena *range, const lm_page_t *span, size_t align) {
     size_t start = lm_range_start(range) >> LM_SLICE_SHIFT;
-    return lm_align_up(start + index_of(range, span), align) - start;
+    return lm_align_up(start + range_index_of(range, span), align) - start;
 }
 
-static bool fits(const struct loam_arena *range, const lm_page_t *span, size_t slices,
-                 size_t align) {
-    size_t skipped = aligned_first(range, span, align) - index_of(range, span);
+static bool range_fits(const struct loam_arena *range, const lm_page_t *span, size_t slices,
+                       size_t align) {
+    size_t skipped = aligned_first(range, span, align) - range_index_of(range, span);
     return skipped < span->slices && span->slices - skipped >= slices;
 }
 
@@ -132,33 +132,33 @@ static lm_page_t *best_in(const struct loam_arena *range, unsigned bin, size_t s
     unsigned looks = 0;
     for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
         lm_page_t *span = LM_CONTAINER(n, lm_page_t, link);
-        if (fits(range, span, slices, align) && (best == NULL || span->slices < best->slices))
+        if (range_fits(range, span, slices, align) && (best == NULL || span->slices < best->slices))
             best = span;
-        if (++looks >= LOOK_IN_BIN && best != NULL) break;
+        if (++looks >= RANGE_LOOK_IN_BIN && best != NULL) break;
     }
     return best;
 }
 
-static lm_page_t *take(struct loam_arena *range, size_t slices, size_t align, lm_kind_t kind,
-                       bool *zero) {
+static lm_page_t *range_take(struct loam_arena *range, size_t slices, size_t align, lm_kind_t kind,
+                             bool *zero) {
     if (range->closing || slices > lm_range_slices(range)) return NULL;
     uint64_t bins = range->filled & (~(uint64_t)0 << lm_log2(slices));
     lm_page_t *span = NULL;
     for (; bins != 0 && span == NULL; bins &= bins - 1)
         span = best_in(range, lm_lowest_bit(bins), slices, align);
     if (span == NULL) return NULL;
-    size_t start = index_of(range, span), length = span->slices;
+    size_t start = range_index_of(range, span), length = span->slices;
     size_t first = aligned_first(range, span, align), end = first + slices;
     unlink_span(range, span);
-    if (first > start) add(range, start, first - start);
-    if (end < start + length) add(range, end, start + length - end);
+    if (first > start) range_add(range, start, first - start);
+    if (end < start + length) range_add(range, end, start + length - end);
     label(range, first, slices, kind);
-    count(range, slices, true);
+    range_count(range, slices, true);
     if (zero != NULL) *zero = range->zero && first >= range->touched;
     if (range->touched < end) range->touched = end;
     span = &range->pages[first];
     span->range = (uint8_t)(range - lm_ranges + 1);
-    span->again = 0; /* other threads may read it before the page is ready */
+    span->reused_total = 0; /* other threads may read it before the page is ready */
     return span;
 }
 
@@ -167,7 +167,7 @@ static lm_page_t *take(struct loam_arena *range, size_t slices, size_t align, lm
 lm_page_t *lm_range_take(struct loam_arena *range, size_t slices, size_t align_slices,
                          lm_kind_t kind, bool *zero) {
     lm_lock_take(&lm_space.lock);
-    lm_page_t *span = take(range, slices, align_slices, kind, zero);
+    lm_page_t *span = range_take(range, slices, align_slices, kind, zero);
     lm_lock_give(&lm_space.lock);
     return span;
 }
@@ -175,9 +175,9 @@ lm_page_t *lm_range_take(struct loam_arena *range, size_t slices, size_t align_s
 lm_page_t *lm_range_take_page(struct loam_arena *range, size_t slices, size_t block_bytes,
                               bool *zero) {
     lm_lock_take(&lm_space.lock);
-    lm_page_t *span = take(range, slices, 1, LM_KIND_PAGE, zero);
+    lm_page_t *span = range_take(range, slices, 1, LM_KIND_PAGE, zero);
     while (span == NULL && --slices << LM_SLICE_SHIFT >= 2 * block_bytes)
-        span = take(range, slices, 1, LM_KIND_PAGE, zero);
+        span = range_take(range, slices, 1, LM_KIND_PAGE, zero);
     lm_lock_give(&lm_space.lock);
     return span;
 }
@@ -187,7 +187,7 @@ static lm_page_t *take_of_node(int node, size_t slices, size_t align, lm_kind_t 
     lm_page_t *span = NULL;
     FOR_EACH_RANGE(range) {
         if (!range->exclusive && range->node == node && lm_range_slices(range) > 0)
-            span = take(range, slices, align, kind, zero);
+            span = range_take(range, slices, align, kind, zero);
         if (span != NULL) break;
     }
     return span;
@@ -216,7 +216,7 @@ lm_page_t *lm_range_take_far(size_t slices, size_t align_slices, lm_kind_t kind,
     lm_lock_take(&lm_space.lock);
     FOR_EACH_RANGE(range) {
         if (!range->exclusive && lm_range_slices(range) > 0)
-            span = take(range, slices, align_slices, kind, zero);
+            span = range_take(range, slices, align_slices, kind, zero);
         if (span != NULL) break;
     }
     lm_lock_give(&lm_space.lock);
@@ -228,12 +228,12 @@ void lm_range_give(lm_page_t *span) {
     struct loam_arena *range = range_of(span);
     /* The span keeps its range's number: another thread that frees the same object may ask for its
      * address at this moment. */
-    insert(range, index_of(range, span), span->slices);
+    insert(range, range_index_of(range, span), span->slices);
 }
 
 bool lm_range_extend(lm_page_t *span, size_t slices) {
     struct loam_arena *range = range_of(span);
-    size_t first = index_of(range, span), end = first + span->slices, want = first + slices;
+    size_t first = range_index_of(range, span), end = first + span->slices, want = first + slices;
     lm_lock_take(&lm_space.lock);
     lm_page_t *after = end < lm_range_slices(range) ? &range->pages[end] : NULL;
     bool fit = slices > span->slices && after != NULL && after->kind == LM_KIND_SPARE &&
@@ -241,8 +241,8 @@ bool lm_range_extend(lm_page_t *span, size_t slices) {
     if (fit) {
         size_t length = after->slices;
         unlink_span(range, after);
-        if (end + length > want) add(range, want, end + length - want);
-        count(range, want - end, true);
+        if (end + length > want) range_add(range, want, end + length - want);
+        range_count(range, want - end, true);
         label(range, first, slices, (lm_kind_t)span->kind);
         if (range->touched < want) range->touched = want;
     }
@@ -252,7 +252,7 @@ bool lm_range_extend(lm_page_t *span, size_t slices) {
 
 void lm_range_shrink(lm_page_t *span, size_t slices) {
     struct loam_arena *range = range_of(span);
-    size_t first = index_of(range, span), cut = span->slices - slices;
+    size_t first = range_index_of(range, span), cut = span->slices - slices;
     if (cut == 0) return;
     lm_lock_take(&lm_space.lock);
     label(range, first, slices, (lm_kind_t)span->kind);
@@ -279,8 +279,8 @@ static struct loam_arena *new_entry(void) {
 }
 
 /* Opens a range whose map and pages are set. The lock is held. */
-static void open_range(struct loam_arena *range, uintptr_t start, size_t slices,
-                       const lm_range_kind_t *kind) {
+static void range_open_range(struct loam_arena *range, uintptr_t start, size_t slices,
+                             const lm_range_kind_t *kind) {
     range->node = kind->node;
     range->zero = kind->zero;
     range->exclusive = kind->exclusive;
@@ -322,7 +322,7 @@ static int open_outside(lm_page_t *memory, uintptr_t start, size_t slices,
     entry->memory = memory;
     entry->pages = (lm_page_t *)(void *)lm_span_start(memory);
     entry->map = (lm_page_t **)(void *)(entry->pages + slices);
-    open_range(entry, start, slices, kind);
+    range_open_range(entry, start, slices, kind);
     *range = entry;
     return 0;
 }
@@ -368,7 +368,7 @@ int lm_range_open_inside(lm_page_t *span, const lm_range_kind_t *kind, struct lo
         entry->pages = span;
         entry->map = &lm_arena.map[first];
         lm_space.meta_slices -= slices;
-        open_range(entry, lm_arena.base + (first << LM_SLICE_SHIFT), slices, kind);
+        range_open_range(entry, lm_arena.base + (first << LM_SLICE_SHIFT), slices, kind);
         *range = entry;
     }
     lm_lock_give(&lm_space.lock);
@@ -501,7 +501,7 @@ void lm_range_stats(lm_span_stats_t *stats) {
     }
 }
 
-static void broken(const char *what, const struct loam_arena *range, size_t slice) {
+static void range_broken(const char *what, const struct loam_arena *range, size_t slice) {
     lm_report("loam: range invariant broken: %s at slice %zu of range %zu", what, slice,
               (size_t)(range - lm_ranges));
     lm_port_abort();
@@ -513,16 +513,16 @@ static void check_range(const struct loam_arena *range) {
     FOR_EACH_SPAN(range, i) {
         const lm_page_t *span = &range->pages[i], *last = span + span->slices - 1;
         if (span->slices == 0 || i + span->slices > lm_range_slices(range))
-            broken("length", range, i);
+            range_broken("length", range, i);
         if (last->kind != span->kind || last->slices != span->slices)
-            broken("boundary tag", range, i);
+            range_broken("boundary tag", range, i);
         bool free = span->kind == LM_KIND_SPARE;
-        if (free && before) broken("unmerged neighbours", range, i);
-        if (!free && range_of(span) != range) broken("number", range, i);
-        if (!free && i + span->slices > range->touched) broken("touched", range, i);
+        if (free && before) range_broken("unmerged neighbours", range, i);
+        if (!free && range_of(span) != range) range_broken("number", range, i);
+        if (!free && i + span->slices > range->touched) range_broken("touched", range, i);
         for (size_t j = 0; free && j < span->slices; j++) {
             if (span[j].range != 0 && range_of(&span[j]) != range)
-                broken("number of a spare slice", range, i + j);
+                range_broken("number of a spare slice", range, i + j);
         }
         used += free ? 0 : span->slices;
         spare += free;
@@ -530,15 +530,16 @@ static void check_range(const struct loam_arena *range) {
     }
     for (unsigned bin = 0; bin < LM_RANGE_BINS; bin++) {
         const lm_list_t *list = &range->bins[bin];
-        if ((list->first != NULL) != ((range->filled >> bin) & 1)) broken("bin bit", range, bin);
+        if ((list->first != NULL) != ((range->filled >> bin) & 1))
+            range_broken("bin bit", range, bin);
         for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
             const lm_page_t *span = LM_CONTAINER(n, lm_page_t, link);
             if (span->kind != LM_KIND_SPARE || lm_log2(span->slices) != bin)
-                broken("bin", range, index_of(range, span));
+                range_broken("bin", range, range_index_of(range, span));
             spare--;
         }
     }
-    if (used != range->used || spare != 0) broken("counts", range, used);
+    if (used != range->used || spare != 0) range_broken("counts", range, used);
 }
 
 void lm_range_check(void) {
@@ -548,5 +549,5 @@ void lm_range_check(void) {
         check_range(range);
         if (range->memory == NULL) inside += lm_range_slices(range) - range->used;
     }
-    if (inside != lm_space.spare_slices) broken("count of spare slices", lm_ranges, inside);
+    if (inside != lm_space.spare_slices) range_broken("count of spare slices", lm_ranges, inside);
 }

@@ -20,7 +20,7 @@
  * another thread was changing them. Invariant afterwards: lm_span_check holds
  * (tests/works/children.c).
  */
-#include "span/room.h"
+#include "span/internal.h"
 
 #include <string.h>
 

@@ -15,13 +15,13 @@
  *
  * One line tells what differs from the request.
  */
-#include "span/room.h"
+#include "span/internal.h"
 
 #include <errno.h>
 
 #define PAGE_2M (2 * LM_MIB)
 
-enum { NODES = 64 };
+enum { RESERVED_NODES = 64 };
 
 /* Results of a call, over all nodes. */
 typedef struct tally {
@@ -68,7 +68,7 @@ static bool fill_page(const lm_reserve_t *want, part_t *part, size_t page_bytes,
 }
 
 /* Puts as many bytes in place as a page of the wanted size has, in smaller pages if needed. */
-static void fill(const lm_reserve_t *want, part_t *part, tally_t *tally) {
+static void reserved_fill(const lm_reserve_t *want, part_t *part, tally_t *tally) {
     size_t end = part->done + want->page_bytes;
     if (!part->pool_empty) part->pool_empty = !fill_page(want, part, want->page_bytes, tally);
     if (want->page_bytes == PAGE_2M) part->medium_empty = part->pool_empty;
@@ -85,7 +85,7 @@ static void fill(const lm_reserve_t *want, part_t *part, tally_t *tally) {
     part->over = part->done < end || part->done == part->bytes;
 }
 
-static void tell(const lm_reserve_t *want, const tally_t *tally) {
+static void reserved_tell(const lm_reserve_t *want, const tally_t *tally) {
     size_t other = tally->ordinary + tally->left_out, mib = LM_MIB;
     /* Relaxed: an independent word. */
     if (tally->medium + other + tally->missing == 0 || lm_load_relaxed(&lm_misuse_policy.quiet))
@@ -127,13 +127,14 @@ static void prepare_ordinary(const lm_reserve_t *want, char *at, size_t bytes) {
 }
 
 /* Returns NULL iff there is no memory, or the hard limit does not allow it. */
-static lm_page_t *take(const lm_reserve_t *want, size_t bytes, bool *zero) {
+static lm_page_t *reserved_take(const lm_reserve_t *want, size_t bytes, bool *zero) {
     size_t align = want->page_bytes != 0 ? want->page_bytes : want->huge ? PAGE_2M : LM_SLICE_BYTES;
     return lm_span_take((bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT, align >> LM_SLICE_SHIFT,
                         LM_KIND_META, zero);
 }
 
-static int open_range(const lm_reserve_t *want, const part_t *part, struct loam_arena **range) {
+static int reserved_open_range(const lm_reserve_t *want, const part_t *part,
+                               struct loam_arena **range) {
     lm_range_kind_t kind = want->kind;
     kind.node = part->node;
     kind.zero = part->zero;
@@ -143,65 +144,67 @@ static int open_range(const lm_reserve_t *want, const part_t *part, struct loam_
     return result;
 }
 
-static int open_part(const lm_reserve_t *want, part_t *part, tally_t *tally,
-                     struct loam_arena **range) {
+static int reserved_open_part(const lm_reserve_t *want, part_t *part, tally_t *tally,
+                              struct loam_arena **range) {
     *(part->late ? &tally->missing : &tally->left_out) += part->bytes - part->done;
     give_rest(part->span, part->done);
-    int result = part->done > 0 ? open_range(want, part, range) : 0;
+    int result = part->done > 0 ? reserved_open_range(want, part, range) : 0;
     return result < 0 ? result : part->late ? -ETIMEDOUT : 0;
 }
 
 /* Fills the parts in turn, and opens a range for each part that has memory. *range is that of the
  * last part. */
-static int reserve(const lm_reserve_t *want, part_t *parts, size_t n, struct loam_arena **range) {
+static int reserved_reserve(const lm_reserve_t *want, part_t *parts, size_t n,
+                            struct loam_arena **range) {
     tally_t tally = {.start_ms = lm_os_ms()};
     int result = 0;
     for (size_t i = 0; i < n; i++) {
-        parts[i].span = take(want, parts[i].bytes, &parts[i].zero);
+        parts[i].span = reserved_take(want, parts[i].bytes, &parts[i].zero);
         parts[i].over = parts[i].span == NULL;
     }
     for (bool more = true; more;) {
         more = false;
         for (size_t i = 0; i < n; i++) {
-            if (!parts[i].over) fill(want, &parts[i], &tally);
+            if (!parts[i].over) reserved_fill(want, &parts[i], &tally);
             more |= !parts[i].over;
         }
     }
     for (size_t i = 0; i < n; i++) {
-        int got = parts[i].span != NULL ? open_part(want, &parts[i], &tally, range) : -ENOMEM;
+        int got =
+            parts[i].span != NULL ? reserved_open_part(want, &parts[i], &tally, range) : -ENOMEM;
         if (got < 0) result = got;
     }
-    tell(want, &tally);
+    reserved_tell(want, &tally);
     return result;
 }
 
 static int reserve_ordinary(const lm_reserve_t *want, struct loam_arena **range) {
     part_t part = {.node = want->kind.node};
-    part.span = take(want, want->bytes, &part.zero);
+    part.span = reserved_take(want, want->bytes, &part.zero);
     if (part.span == NULL) return -ENOMEM;
     prepare_ordinary(want, lm_span_start(part.span), (size_t)part.span->slices << LM_SLICE_SHIFT);
-    return open_range(want, &part, range);
+    return reserved_open_range(want, &part, range);
 }
 
-static bool possible(const lm_reserve_t *want) {
+static bool reserved_possible(const lm_reserve_t *want) {
     return want->bytes > 0 && want->bytes <= (size_t)PTRDIFF_MAX - 2 * LM_GIB &&
            lm_node_exists(want->kind.node);
 }
 
 int lm_range_reserve(const lm_reserve_t *want, struct loam_arena **range) {
     *range = NULL;
-    if (!possible(want)) return -EINVAL;
+    if (!reserved_possible(want)) return -EINVAL;
     if (want->page_bytes == 0) return reserve_ordinary(want, range);
     part_t part = {.bytes = want->bytes, .node = want->kind.node};
-    return reserve(want, &part, 1, range);
+    return reserved_reserve(want, &part, 1, range);
 }
 
 int lm_range_reserve_on_nodes(const lm_reserve_t *want, unsigned nodes) {
-    if (!possible(want)) return -EINVAL;
+    if (!reserved_possible(want)) return -EINVAL;
     uint64_t mask = lm_nodes();
     unsigned there = (unsigned)__builtin_popcountll(mask);
     if (nodes == 0 || nodes > there) nodes = there;
-    part_t parts[NODES] = {{.span = NULL}};
+    part_t parts[RESERVED_NODES] = {{.span = NULL}};
     size_t pages = want->bytes / want->page_bytes, n = 0;
     for (size_t left = nodes; left > 0; left--, mask &= mask - 1) {
         /* If the pages do not divide evenly, the first nodes get one more. */
@@ -212,5 +215,5 @@ int lm_range_reserve_on_nodes(const lm_reserve_t *want, unsigned nodes) {
         parts[n++].node = there == 1 ? LM_NODE_ANY : (int)lm_lowest_bit(mask);
     }
     struct loam_arena *range;
-    return reserve(want, parts, n, &range);
+    return reserved_reserve(want, parts, n, &range);
 }

@@ -32,7 +32,7 @@ enum { LM_SLICE_SHIFT = 16 };
 enum { LM_SLICES_MOST_LOG2 = 28 }; /* maximum size of the arena: 16 TiB of slices */
 #define LM_SLICE_BYTES ((size_t)1 << LM_SLICE_SHIFT)
 
-struct lm_heap;
+struct lm_theap;
 
 /* A free block; only its first word is used. */
 typedef struct lm_block {
@@ -69,7 +69,7 @@ typedef struct LM_ALIGNED(128) lm_page {
     union {
         lm_block_t *free; /* pages: free list of blocks freed by the owner */
         /* Large objects: the first-class heap that the object belongs to; NULL: none. */
-        struct loam_heap *whole;
+        struct loam_heap *fheap;
     };
     /* Blocks not on `free`, less `bias`. At 0 the page needs attention. */
     uint32_t live;
@@ -83,8 +83,8 @@ typedef struct LM_ALIGNED(128) lm_page {
     uint8_t size_class;
     /* The size class, or 0 in first-class heaps: no other heap hands out their blocks. */
     uint8_t foreign_class;
-    uint8_t kind;  /* lm_kind_t */
-    uint8_t place; /* the heap's list that contains `link` (heap layer) */
+    uint8_t kind;    /* lm_kind_t */
+    uint8_t in_list; /* the heap's list that contains `link` (heap layer) */
     union {
         bool fresh; /* pages: memory beyond `carved` reads as zero */
         /* Large objects in secure builds: sampled bytes were zero when it was allocated. */
@@ -96,7 +96,7 @@ typedef struct LM_ALIGNED(128) lm_page {
     bool in_memory;
     uint8_t range;  /* spans in use: number of their range (range.h); 0: the arena */
     lm_node_t link; /* pages: the heap's list; free spans: the bin */
-    struct lm_heap *heap;
+    struct lm_theap *heap;
 
     uint64_t remote;          /* packed list of blocks that other threads freed (heap/remote.c) */
     struct lm_page *notified; /* next on the owner's stack of pages with remote frees */
@@ -108,7 +108,7 @@ typedef struct LM_ALIGNED(128) lm_page {
     union {
         size_t bytes; /* large objects: usable bytes; atomic while `tail` is set */
         /* Pages: number of blocks handed out again after a free, in total (heap/count.h). */
-        size_t again;
+        size_t reused_total;
     };
     /* Atomic. Large objects: the memory after `bytes` may be resident, and the span is in
      * lm_space.tails. The thread that uses the object sets it, and any thread clears it, both with

@@ -4,7 +4,7 @@
  * Every function takes the arena's lock, and none is on a path that allocates. It cannot say what
  * is inside a span: survey/survey.c does.
  */
-#include "span/room.h"
+#include "span/internal.h"
 
 static lm_tally_t in_bytes(const lm_tally_t *slices) {
     return (lm_tally_t){slices->now << LM_SLICE_SHIFT, slices->most << LM_SLICE_SHIFT,
@@ -82,7 +82,7 @@ bool lm_span_page_before(const lm_page_t *span, bool (*look)(const lm_page_t *pa
 }
 #endif
 
-static void broken(const char *what, size_t slice) {
+static void span_survey_broken(const char *what, size_t slice) {
     lm_report("loam: arena invariant broken: %s at slice %zu", what, slice);
     lm_port_abort();
 }
@@ -95,9 +95,9 @@ static void check_marks(const lm_page_t *span) {
     bool page = span->kind == LM_KIND_PAGE && span->range == 0;
     for (uint32_t i = 0; i < span->slices; i++) {
         bool guard = waits || (page && i + 1 == span->slices);
-        if (span[i].marked && !guard) broken("guard", lm_span_slice(span + i));
+        if (span[i].marked && !guard) span_survey_broken("guard", lm_span_slice(span + i));
         if (span[i].backed && (span[i].marked || !(waits || page)))
-            broken("huge page", lm_span_slice(span + i));
+            span_survey_broken("huge page", lm_span_slice(span + i));
     }
 }
 #endif
@@ -111,14 +111,16 @@ void lm_span_check(void) {
     const lm_page_t *before = NULL; /* the span before, if it is free */
     for (size_t i = 0; i < lm_arena.slices;) {
         const lm_page_t *span = lm_space_slot(i);
-        if (span->slices == 0 || i + span->slices > lm_arena.slices) broken("length", i);
+        if (span->slices == 0 || i + span->slices > lm_arena.slices)
+            span_survey_broken("length", i);
         const lm_page_t *last = lm_space_slot(i + span->slices - 1);
-        if (last->kind != span->kind || last->slices != span->slices) broken("boundary tag", i);
+        if (last->kind != span->kind || last->slices != span->slices)
+            span_survey_broken("boundary tag", i);
         if (lm_space_is_free(span)) {
-            if (lm_space_group(last) != lm_space_group(span)) broken("group", i);
+            if (lm_space_group(last) != lm_space_group(span)) span_survey_broken("group", i);
             if (before != NULL && before->kind == span->kind &&
                 lm_space_group(before) == lm_space_group(span))
-                broken("unmerged neighbours", i);
+                span_survey_broken("unmerged neighbours", i);
             *(span->kind != LM_KIND_CLEAN ? &dirty : &clean) += span->slices;
             listed++;
             aged += span->kind != LM_KIND_CLEAN;
@@ -140,21 +142,22 @@ void lm_span_check(void) {
         before = lm_space_is_free(span) ? span : NULL;
         i += span->slices;
     }
-    if (dirty != lm_space.dirty_slices || clean != lm_space.clean_slices) broken("counts", dirty);
-    if (pages != lm_space.page_slices) broken("count of pages", pages);
-    if (gaps != lm_space.gap_slices) broken("count of gaps", gaps);
-    if (gone != lm_space.gone_slices) broken("count of slices that are gone", gone);
+    if (dirty != lm_space.dirty_slices || clean != lm_space.clean_slices)
+        span_survey_broken("counts", dirty);
+    if (pages != lm_space.page_slices) span_survey_broken("count of pages", pages);
+    if (gaps != lm_space.gap_slices) span_survey_broken("count of gaps", gaps);
+    if (gone != lm_space.gone_slices) span_survey_broken("count of slices that are gone", gone);
     for (size_t which = 0; which < LM_FREE_KINDS; which++) {
         for (size_t bin = 0; bin < LM_BINS; bin++) {
             lm_list_t *list = &lm_space.bins[which][bin];
             if ((list->first != NULL) != ((lm_space.filled[which] >> bin) & 1))
-                broken("bin bit", bin);
+                span_survey_broken("bin bit", bin);
             for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
                 const lm_page_t *span = LM_CONTAINER(n, lm_page_t, link);
                 bool free = lm_space_is_free(span) || span->kind == LM_KIND_GONE;
                 if (lm_space_bin(span->slices) != bin || !free ||
                     lm_free_kind((lm_kind_t)span->kind, lm_space_group(span)) != which)
-                    broken("bin", lm_span_slice(span));
+                    span_survey_broken("bin", lm_span_slice(span));
                 listed--;
             }
         }
@@ -164,10 +167,11 @@ void lm_span_check(void) {
     for (lm_node_t *n = lm_space.refused.first; n != NULL; n = lm_list_after(&lm_space.refused, n))
         aged--;
 #if LM_SECURE
-    if (dirty_large != lm_space.hurry.dirty_large) broken("count of dirty slices", dirty_large);
+    if (dirty_large != lm_space.hurry.dirty_large)
+        span_survey_broken("count of dirty slices", dirty_large);
 #endif
-    if (refused != lm_space.refused_slices) broken("count of refused slices", refused);
-    if (listed != 0 || aged != 0) broken("lists", listed);
+    if (refused != lm_space.refused_slices) span_survey_broken("count of refused slices", refused);
+    if (listed != 0 || aged != 0) span_survey_broken("lists", listed);
     lm_tails_check();
     lm_range_check();
     lm_lock_give(&lm_space.lock);

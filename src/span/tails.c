@@ -30,13 +30,13 @@
  * also runs in the worker, so it may use no thread-local storage. Invariant (lm_tails_check): the
  * list contains exactly the spans in use whose `tail` is set.
  */
-#include "span/room.h"
+#include "span/internal.h"
 
 enum { CHUNK = 1 << 20 }; /* maximum bytes that one call purges with the lock held */
 
 /* Returns the end of a tail as an offset in the span. The debug build has a fence in the last word
  * of a span (checks/fence.c). */
-static size_t end_of(const lm_page_t *span) {
+static size_t tails_end_of(const lm_page_t *span) {
     return ((size_t)span->slices << LM_SLICE_SHIFT) - (LOAM_DEBUG ? lm_os_page_bytes() : 0);
 }
 
@@ -72,7 +72,7 @@ void lm_span_tail(lm_page_t *span, size_t bytes, bool dirty) {
 }
 
 /* Returns the oldest listed span of at least that age, or NULL iff there is none. */
-static lm_page_t *oldest(uint32_t ticks) {
+static lm_page_t *tails_oldest(uint32_t ticks) {
     lm_node_t *first = lm_space.tails.first;
     lm_page_t *span = first != NULL ? LM_CONTAINER(first, lm_page_t, age) : NULL;
     return span != NULL && lm_space.tick - span->stamp >= ticks ? span : NULL;
@@ -84,12 +84,12 @@ size_t lm_tails_purge(uint32_t ticks, size_t most) {
     size_t purged = 0, end = 0;
     const lm_page_t *current = NULL;
     bool worker = lm_os_worker_self();
-    for (lm_page_t *span; (span = oldest(ticks)) != NULL;) {
+    for (lm_page_t *span; (span = tails_oldest(ticks)) != NULL;) {
         /* Relaxed: a stop that is missed here is seen at the next span. */
         if (worker && lm_load_relaxed(&lm_space.stop) != 0) break;
         if (span != current && purged >= most) break;
         /* Other threads may have changed the span since the last chunk, even its length. */
-        if (span != current || end > end_of(span)) end = end_of(span);
+        if (span != current || end > tails_end_of(span)) end = tails_end_of(span);
         current = span;
         /* Relaxed: the user of a span that was just taken may write the same number once more. */
         size_t start = start_of(lm_load_relaxed(&span->bytes)),

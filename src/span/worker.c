@@ -27,13 +27,13 @@
  * Invariant: a worker exists only between its start under `starting` and the kernel's clearing of
  * its thread number, and none is started while lm_space.stop is not 0.
  */
-#include "span/room.h"
+#include "span/internal.h"
 
 enum {
-    START_SLICES = 8,  /* dirty slices that are worth a worker: 512 KiB */
-    LINGER_TICKS = 20, /* ticks that the worker waits for threads that are about to sleep */
-    AWAIT_MS = 10,     /* interval at which a pause checks the worker's progress */
-    PATIENCE_MS = 200, /* time without progress after which a pause returns */
+    START_SLICES = 8,         /* dirty slices that are worth a worker: 512 KiB */
+    LINGER_TICKS = 20,        /* ticks that the worker waits for threads that are about to sleep */
+    AWAIT_MS = 10,            /* interval at which a pause checks the worker's progress */
+    WORKER_PATIENCE_MS = 200, /* time without progress after which a pause returns */
 };
 
 bool (*lm_purge_collect_alone)(bool last);
@@ -55,7 +55,7 @@ LM_ENDS_WORKER void lm_worker_leave(void) {
 static bool must_stop(void) { return lm_load_relaxed(&lm_space.stop) != 0; }
 
 /* Asks the layer above to collect. Returns whether some thread had something but did not sleep. */
-static bool collect(bool hurry) {
+static bool worker_collect(bool hurry) {
     if (lm_purge_collect_idle == NULL) return false;
     /* While the program has one thread, the worker changes nothing that a copy of the process could
      * not repair. */
@@ -107,7 +107,7 @@ static void work(void) {
          * worker ends. */
         __atomic_store_n(&lm_space.called, false, __ATOMIC_SEQ_CST);
         lm_limit_tick();
-        bool awake = collect(last || lm_limit_pressure() == LM_PRESSURE_HIGH);
+        bool awake = worker_collect(last || lm_limit_pressure() == LM_PRESSURE_HIGH);
         lm_space_enter();
         bool dirty = lm_purge_tick();
         if (dirty) lingered = 0;
@@ -140,7 +140,7 @@ bool lm_purge_alone(void) {
  * one from here on. A vfork child may not, because its threads end when it calls exec; nor may a
  * copy of a process that never had a worker, which looks the same. In both, the thread that frees
  * memory purges it. */
-static bool is_ours(void) {
+static bool worker_is_ours(void) {
     if (lm_os_worker_lost()) lm_space_repair();
     unsigned process = lm_load_relaxed(&lm_space.process); /* relaxed: an independent word */
     bool ours = process == 0 || process == lm_os_process();
@@ -200,7 +200,7 @@ static bool last_has_left(void) {
 }
 
 /* Starts a worker. The caller holds no lock, or is in a signal handler. */
-static void start(void) {
+static void worker_start(void) {
     /* In a handler that the program runs before fork, the locks are passed, and none is held. */
     if (must_stop() || lm_fork_here()) return;
     uint64_t mask = lm_os_signals_block();
@@ -233,8 +233,8 @@ void lm_purge_poke(bool idle) {
         __atomic_store_n(&lm_space.called, true, __ATOMIC_SEQ_CST);
     /* A program that has shut itself in may not ask for the number of its process. */
     if (!lm_purge_allowed() || is_on()) return;
-    bool asks = lm_ask_begin(), may = asks && !is_shut_in() && is_ours();
-    if (may) start();
+    bool asks = lm_ask_begin(), may = asks && !is_shut_in() && worker_is_ours();
+    if (may) worker_start();
     if (asks) lm_ask_end();
     if (!may && !few) purge_here();
 }
@@ -255,14 +255,14 @@ static LM_TLS unsigned paused_here;
 static void wait_for_end(void) {
     for (uint32_t word; (word = lm_load_acquire(&lm_space.starting.word)) != 0;)
         lm_os_wait(&lm_space.starting.word, word, 1);
-    unsigned patience = PATIENCE_MS / AWAIT_MS;
+    unsigned patience = WORKER_PATIENCE_MS / AWAIT_MS;
     uint32_t before = 0;
     while (!lm_os_worker_await(AWAIT_MS)) {
         lm_os_wake(&lm_space.stop); /* it may have looked before the stop and slept after it */
         uint32_t waits = lm_load_relaxed(&lm_lock_worker_waits); /* relaxed: a hint */
         bool stuck = waits % 2 == 1 && waits == before;
         before = waits;
-        if (!stuck) patience = PATIENCE_MS / AWAIT_MS;
+        if (!stuck) patience = WORKER_PATIENCE_MS / AWAIT_MS;
         if (stuck && --patience == 0) return;
     }
     lm_os_worker_join();

@@ -1,10 +1,10 @@
 /* count.c: sums the counts of count.h, and counts what is rare.
  *
- *   page->carved + page->again ──┐ when the page is returned (span/arena.c, page.c)
+ *   page->carved + page->reused_total ──┐ when the page is returned (span/arena.c, page.c)
  *                                v
  *   lm_span_counts.of_class[].handed     of the process; for a first-class heap: its `handed`
  *
- * lm_heap_stats (survey.c) and lm_whole_count_all call it. It cannot tell what another running
+ * lm_heap_stats (survey.c) and lm_fheap_count_all call it. It cannot tell what another running
  * thread has ready in its lists: only that thread may follow them.
  */
 #include "survey/survey.h"
@@ -41,7 +41,7 @@ static LM_READS_RACING uint32_t listed(const lm_foreign_t *foreign) {
     return granted > room ? granted - room : 0;
 }
 
-static void less_ready(lm_heap_t *heap, void *context) {
+static void less_ready(lm_theap_t *heap, void *context) {
     lm_heap_stats_t *stats = (lm_heap_stats_t *)context;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         for (const lm_block_t *b = heap->head[c]; b != NULL; b = lm_link_get(b)) {
@@ -62,7 +62,7 @@ void lm_count_sum(lm_heap_stats_t *stats) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         size_t away = lm_transfer_blocks(c);
         for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n)) {
-            const lm_heap_t *heap = LM_CONTAINER(n, lm_heap_t, link);
+            const lm_theap_t *heap = LM_CONTAINER(n, lm_theap_t, link);
             away += listed(&heap->foreign[c]);
             if (c < LM_SMALL_CLASSES) stats->of_class[c].total += lm_quarantine_reused(heap, c);
         }
@@ -73,7 +73,7 @@ void lm_count_sum(lm_heap_stats_t *stats) {
     for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n))
         stats->heaps++;
     lm_lock_give(&lm_registry_lock);
-    lm_heap_t *own = lm_heap_mine();
+    lm_theap_t *own = lm_heap_mine();
     if (own != NULL) {
         less_ready(own, stats);
         lm_branch_each(own, less_ready, stats);
@@ -109,7 +109,7 @@ void lm_heap_forget_peaks(void) {
 /* ---- Of a first-class heap ---- */
 
 static bool add_area(const loam_heap_area *area, void *context) {
-    lm_whole_counts_t *counts = (lm_whole_counts_t *)context;
+    lm_fheap_counts_t *counts = (lm_fheap_counts_t *)context;
     const lm_page_t *page = lm_page_of(area->start);
     counts->spans++;
     if (page->kind == LM_KIND_LARGE) {
@@ -117,29 +117,29 @@ static bool add_area(const loam_heap_area *area, void *context) {
         counts->large_bytes += page->bytes;
         return true;
     }
-    lm_whole_class_t *class = &counts->of_class[page->size_class];
+    lm_fheap_class_t *class = &counts->of_class[page->size_class];
     class->blocks += area->objects;
     class->capacity += area->capacity;
-    class->total += page->carved + page->again;
+    class->total += page->carved + page->reused_total;
     class->pages++;
     return true;
 }
 
-bool lm_whole_count_all(struct loam_heap *whole, lm_whole_counts_t *counts) {
+bool lm_fheap_count_all(struct loam_heap *fheap, lm_fheap_counts_t *counts) {
     memset(counts, 0, sizeof *counts);
-    if (!lm_whole_visit(whole, add_area, NULL, counts)) return false;
+    if (!lm_fheap_visit(fheap, add_area, NULL, counts)) return false;
     lm_lock_take(&lm_registry_lock);
-    for (lm_node_t *n = whole->branches.first; n != NULL; n = lm_list_after(&whole->branches, n)) {
-        const lm_heap_t *branch = LM_CONTAINER(n, lm_heap_t, fheap.sibling);
+    for (lm_node_t *n = fheap->branches.first; n != NULL; n = lm_list_after(&fheap->branches, n)) {
+        const lm_theap_t *branch = LM_CONTAINER(n, lm_theap_t, fheap.sibling);
         for (unsigned c = 1; c < LM_CLASSES; c++) {
             for (const lm_block_t *b = branch->head[c]; b != NULL; b = lm_link_get(b))
                 counts->of_class[lm_page_of(b)->size_class].total--;
         }
     }
-    for (unsigned c = 1; c < LM_CLASSES && whole->handed != NULL; c++)
-        counts->of_class[c].total += lm_load_relaxed(&whole->handed[c]);
+    for (unsigned c = 1; c < LM_CLASSES && fheap->handed != NULL; c++)
+        counts->of_class[c].total += lm_load_relaxed(&fheap->handed[c]);
     lm_lock_give(&lm_registry_lock);
-    counts->large_total = lm_load_relaxed(&whole->large_total);
-    counts->large_bytes_total = lm_load_relaxed(&whole->large_bytes_total);
+    counts->large_total = lm_load_relaxed(&fheap->large_total);
+    counts->large_bytes_total = lm_load_relaxed(&fheap->large_bytes_total);
     return true;
 }

@@ -33,11 +33,11 @@ typedef struct group {
     size_t requested, objects;
     const void *first;
     uint32_t trace;
-} group_t;
+} leaks_group_t;
 
 /* A hash table with more entries than there are objects. */
 typedef struct groups {
-    group_t *at;
+    leaks_group_t *at;
     size_t room;
 } groups_t;
 
@@ -46,14 +46,14 @@ typedef struct list {
     size_t count, room;
 } list_t;
 
-static void add(list_t *list, const void *at, size_t requested, size_t past) {
+static void leaks_add(list_t *list, const void *at, size_t requested, size_t past) {
     if (list->count < list->room) list->at[list->count] = (object_t){at, requested, past};
     list->count++;
 }
 
 /* Returns whether a block with a broken end word looks filled as a free block: then it was written
  * to after its free, and the report is left to its next user. */
-LM_READS_ANYTHING static bool filled(const char *block, const char *end) {
+LM_READS_ANYTHING static bool leaks_filled(const char *block, const char *end) {
     lm_tools_pause();
     const char *at = end - 2 * sizeof(uint64_t), *second = block + sizeof(lm_block_t);
     bool is = true;
@@ -71,9 +71,9 @@ static void add_block(list_t *list, const lm_page_t *page, const char *block) {
     if (lm_is_offset(page)) object = lm_offset_object(page, block);
     if (object == NULL) object = block;
     if (state == LM_STATE_USED)
-        add(list, object, requested, lm_fence_past(object, requested, end));
-    else if (!filled(block, end))
-        add(list, object, lm_block_bytes(page), BROKEN);
+        leaks_add(list, object, requested, lm_fence_past(object, requested, end));
+    else if (!leaks_filled(block, end))
+        leaks_add(list, object, lm_block_bytes(page), BROKEN);
 }
 
 /* Adds the objects in use of a span. The arena's lock is held. */
@@ -92,12 +92,12 @@ static void add_sampled(list_t *list) {
         if (slot->state != LM_SLOT_USED) continue;
         size_t requested = lm_page_of(slot->object)->bytes;
         ptrdiff_t beyond = lm_sampled_beyond(slot, requested);
-        add(list, slot->object, requested, beyond > 0 ? (size_t)beyond : 0);
+        leaks_add(list, slot->object, requested, beyond > 0 ? (size_t)beyond : 0);
     }
     lm_sampled_unlock();
 }
 
-static void add_all(list_t *list) {
+static void leaks_add_all(list_t *list) {
     add_sampled(list);
     lm_span_visit(add_span, list);
 }
@@ -114,26 +114,26 @@ static lm_page_t *memory_for(size_t bytes) {
 
 /* Lists all objects in use. Returns the span that holds the list. Returns NULL iff there is no
  * memory. */
-static lm_page_t *collect(list_t *list) {
+static lm_page_t *leaks_collect(list_t *list) {
     *list = (list_t){0};
-    add_all(list);
+    leaks_add_all(list);
     size_t room = list->count;
     lm_page_t *span = memory_for(room * sizeof(object_t));
     if (span == NULL) return NULL;
     *list = (list_t){(object_t *)(void *)lm_span_start(span), 0, room};
-    add_all(list);
+    leaks_add_all(list);
     /* Other threads have allocated meanwhile. */
     if (list->count > list->room) list->count = list->room;
     return span;
 }
 
 /* Returns the group that the object belongs to, which is new if it has 0 objects. */
-static group_t *group_of(groups_t groups, const object_t *object, uint32_t trace) {
+static leaks_group_t *group_of(groups_t groups, const object_t *object, uint32_t trace) {
     size_t at = (object->requested * 31 + trace) * 0x9e3779b1u;
     for (;; at++) {
-        group_t *group = &groups.at[at % groups.room];
+        leaks_group_t *group = &groups.at[at % groups.room];
         if (group->objects == 0)
-            *group = (group_t){object->requested, 0, object->at, trace};
+            *group = (leaks_group_t){object->requested, 0, object->at, trace};
         else if (group->requested != object->requested || group->trace != trace)
             continue;
         return group;
@@ -141,10 +141,10 @@ static group_t *group_of(groups_t groups, const object_t *object, uint32_t trace
 }
 
 /* Returns the group with the most bytes. Returns NULL iff no group has objects. */
-static group_t *largest(groups_t groups) {
-    group_t *most = NULL;
+static leaks_group_t *largest(groups_t groups) {
+    leaks_group_t *most = NULL;
     for (size_t i = 0; i < groups.room; i++) {
-        group_t *group = &groups.at[i];
+        leaks_group_t *group = &groups.at[i];
         if (group->objects == 0) continue;
         if (most == NULL || group->objects * group->requested > most->objects * most->requested ||
             (most->requested == 0 && group->objects > most->objects))
@@ -153,8 +153,8 @@ static group_t *largest(groups_t groups) {
     return most;
 }
 
-static void print(groups_t groups, size_t left) {
-    group_t *group;
+static void leaks_print(groups_t groups, size_t left) {
+    leaks_group_t *group;
     for (unsigned shown = 0; (group = largest(groups)) != NULL; shown++) {
         if (shown == SHOWN_MOST) {
             lm_report("loam:   and %zu object(s) more", left);
@@ -194,13 +194,13 @@ static void print_damaged(const list_t *list) {
 
 void lm_leaks_print(void) {
     list_t list;
-    lm_page_t *span = collect(&list);
+    lm_page_t *span = leaks_collect(&list);
     groups_t groups = {NULL, 2 * list.count + 1};
     size_t bytes = 0, objects = 0;
-    lm_page_t *memory = span != NULL ? memory_for(groups.room * sizeof(group_t)) : NULL;
+    lm_page_t *memory = span != NULL ? memory_for(groups.room * sizeof(leaks_group_t)) : NULL;
     if (memory != NULL) {
-        groups.at = (group_t *)(void *)lm_span_start(memory);
-        memset(groups.at, 0, groups.room * sizeof(group_t));
+        groups.at = (leaks_group_t *)(void *)lm_span_start(memory);
+        memset(groups.at, 0, groups.room * sizeof(leaks_group_t));
         for (size_t i = 0; i < list.count; i++) {
             const object_t *object = &list.at[i];
             if (object->past == BROKEN) continue;
@@ -209,7 +209,7 @@ void lm_leaks_print(void) {
             group_of(groups, object, trace_of(object->at))->objects++;
         }
         lm_report("loam: %zu object(s) of %zu B in all are still in use", objects, bytes);
-        print(groups, objects);
+        leaks_print(groups, objects);
         print_damaged(&list);
     } else {
         lm_report("loam: no memory for a list of what is still in use");

@@ -31,7 +31,7 @@ static LM_READS_RACING void count_span(lm_page_t *span, void *context) {
     stats->of_class[span->size_class].freed += carved > blocks ? carved - blocks : 0;
     stats->of_class[span->size_class].most += lm_load_relaxed(&span->carved);
     stats->of_class[span->size_class].total +=
-        lm_load_relaxed(&span->carved) + lm_load_relaxed(&span->again);
+        lm_load_relaxed(&span->carved) + lm_load_relaxed(&span->reused_total);
     stats->small_blocks += blocks;
     stats->small_bytes += blocks * span->block_bytes;
     stats->held_bytes += ((size_t)span->slices << LM_SLICE_SHIFT) - blocks * span->block_bytes;
@@ -49,23 +49,24 @@ void lm_heap_stats(lm_heap_stats_t *stats) {
     lm_count_sum(stats);
 }
 
-static void broken(const char *what, const lm_page_t *page) {
+static void survey_broken(const char *what, const lm_page_t *page) {
     lm_report("loam: heap invariant broken: %s in page %zu (class %u B)", what, lm_span_slice(page),
               page->block_bytes);
     lm_port_abort();
 }
 
-static void check_page(const lm_heap_t *heap, const lm_page_t *page, unsigned place) {
-    if (page->place != place || page->heap != heap || page->kind != LM_KIND_PAGE)
-        broken("place", page);
-    if (page->owner != heap->token) broken("owner", page);
-    if (place != LM_AT_FULL && page->bias != 0) broken("bias", page);
+static void check_page(const lm_theap_t *heap, const lm_page_t *page, unsigned place) {
+    if (page->in_list != place || page->heap != heap || page->kind != LM_KIND_PAGE)
+        survey_broken("place", page);
+    if (page->owner != heap->token) survey_broken("owner", page);
+    if (place != LM_AT_FULL && page->bias != 0) survey_broken("bias", page);
     uint32_t n = 0;
     for (lm_block_t *b = page->free; b != NULL; b = lm_link_get(b)) {
-        if (lm_page_of(b) != page || ++n > page->carved) broken("free list", page);
+        if (lm_page_of(b) != page || ++n > page->carved) survey_broken("free list", page);
     }
-    if (page->live + page->bias + n != page->carved) broken("count", page);
-    if (lm_remote_count(page->remote) > page->live + page->bias) broken("remote count", page);
+    if (page->live + page->bias + n != page->carved) survey_broken("count", page);
+    if (lm_remote_count(page->remote) > page->live + page->bias)
+        survey_broken("remote count", page);
 }
 
 static bool zero_but_for_its_link(const lm_block_t *block, size_t bytes) {
@@ -76,7 +77,7 @@ static bool zero_but_for_its_link(const lm_block_t *block, size_t bytes) {
     return true;
 }
 
-static void check_heap(lm_heap_t *heap, void *context) {
+static void check_heap(lm_theap_t *heap, void *context) {
     (void)context;
     lm_biased_enter(&heap->lock);
     size_t pages = 0;
@@ -87,9 +88,9 @@ static void check_heap(lm_heap_t *heap, void *context) {
         for (lm_block_t *b = heap->head[c]; b != NULL; b = lm_link_get(b)) {
             bool foreign = heap->holds[c] == LM_HOLDS_OTHERS;
             if (heap->holds[c] == LM_HOLDS_ZERO && !zero_but_for_its_link(b, lm_class_bytes(c)))
-                broken("zero", lm_page_of(b));
+                survey_broken("zero", lm_page_of(b));
             if (foreign ? lm_page_of(b)->size_class < c : lm_page_of(b) != current)
-                broken("head", lm_page_of(b));
+                survey_broken("head", lm_page_of(b));
         }
         lm_list_t *list = &heap->partial[c];
         for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n), pages++) {
@@ -110,7 +111,7 @@ static void check_heap(lm_heap_t *heap, void *context) {
 void lm_heap_check(void) {
     lm_sampled_check();
     if (lm_heap_self == &lm_heap_empty) return;
-    lm_heap_t *own = lm_heap_mine();
+    lm_theap_t *own = lm_heap_mine();
     check_heap(own, NULL);
     lm_branch_each(own, check_heap, NULL);
 }

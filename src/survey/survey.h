@@ -58,40 +58,40 @@ bool lm_thread_bytes(uint64_t *allocated, uint64_t *freed);
  * broken. */
 void lm_heap_check(void);
 
-typedef struct lm_whole_class {
+typedef struct lm_fheap_class {
     size_t pages, blocks, capacity;
     uint64_t total; /* blocks ever allocated */
-} lm_whole_class_t;
+} lm_fheap_class_t;
 
-typedef struct lm_whole_counts {
-    lm_whole_class_t of_class[LM_CLASSES];
+typedef struct lm_fheap_counts {
+    lm_fheap_class_t of_class[LM_CLASSES];
     size_t large, large_bytes, spans;
     uint64_t large_total, large_bytes_total;
-} lm_whole_counts_t;
+} lm_fheap_counts_t;
 
-/* Counts a first-class heap's blocks and objects. Conditions as for lm_whole_visit. Returns false
+/* Counts a first-class heap's blocks and objects. Conditions as for lm_fheap_visit. Returns false
  * iff there is no memory for a list of its spans. */
-bool lm_whole_count_all(struct loam_heap *whole, lm_whole_counts_t *counts);
+bool lm_fheap_count_all(struct loam_heap *fheap, lm_fheap_counts_t *counts);
 
 /* ---- visit.c: NULL for a heap means the calling thread's own heap ---- */
 
 /* Returns whether p is in memory of the heap, in the middle of an object, too. Takes time by the
  * number of the arena's spans for pointers into large objects and for pointers that are not
  * loam's. */
-bool lm_whole_holds(const struct loam_heap *whole, const void *p);
+bool lm_fheap_holds(const struct loam_heap *fheap, const void *p);
 
-/* Returns whether p is the start of a block in use. Conditions as for lm_whole_visit. */
-bool lm_whole_owns(const struct loam_heap *whole, const void *p);
+/* Returns whether p is the start of a block in use. Conditions as for lm_fheap_visit. */
+bool lm_fheap_owns(const struct loam_heap *fheap, const void *p);
 
 /* Calls area for each span, and, where area returned true, block for each block in use of that
  * span. Either ends the walk by returning false. Returns whether the walk came to its end. No other
  * thread may be allocating from the heap or freeing to it, nor may the two functions. */
-bool lm_whole_visit(struct loam_heap *whole, loam_heap_area_visitor *area,
+bool lm_fheap_visit(struct loam_heap *fheap, loam_heap_area_visitor *area,
                     loam_heap_object_visitor *block, void *context);
 
 /* Walks the heap's pages and large objects, and ends the program with a line iff their bytes are
- * not the heap's `used`. Conditions as for lm_whole_visit. */
-void lm_whole_check(struct loam_heap *whole);
+ * not the heap's `used`. Conditions as for lm_fheap_visit. */
+void lm_fheap_check(struct loam_heap *fheap);
 
 /* ---- verify.c, leaks.c ---- */
 

@@ -24,14 +24,14 @@ bool lm_bytes_wanted;
 
 /* Relaxed: only sums. Added atomically: the worker adds for a thread that sleeps, while that thread
  * may wake up. */
-void lm_bytes_add_to(lm_heap_t *heap, size_t allocated, size_t freed) {
-    lm_heap_t *own = heap->fheap.own_heap;
+void lm_bytes_add_to(lm_theap_t *heap, size_t allocated, size_t freed) {
+    lm_theap_t *own = heap->fheap.own_heap;
     (void)lm_add_relaxed(&own->bytes.allocated, allocated);
     (void)lm_add_relaxed(&own->bytes.freed, freed);
 }
 
 void lm_bytes_add_mine(size_t allocated, size_t freed) {
-    lm_heap_t *own = lm_heap_mine();
+    lm_theap_t *own = lm_heap_mine();
     if (own != NULL) lm_bytes_add(own, allocated, freed);
 }
 
@@ -41,37 +41,37 @@ typedef struct sums {
 
 static void add_page(lm_page_t *page, void *context) {
     sums_t *sums = (sums_t *)context;
-    size_t bytes = page->block_bytes, ready = page->carved + page->again;
+    size_t bytes = page->block_bytes, ready = page->carved + page->reused_total;
     sums->allocated += ready * bytes;
     sums->freed += (ready - lm_page_outside(page)) * bytes;
 }
 
-static size_t bytes_of(const lm_block_t *list) {
+static size_t thread_bytes_bytes_of(const lm_block_t *list) {
     size_t bytes = 0;
     for (; list != NULL; list = lm_link_get(list)) bytes += lm_page_of(list)->block_bytes;
     return bytes;
 }
 
-static void add(lm_heap_t *heap, const sums_t *sums, bool less) {
+static void thread_bytes_add(lm_theap_t *heap, const sums_t *sums, bool less) {
     lm_bytes_add_to(heap, less ? 0 - sums->allocated : sums->allocated,
                     less ? 0 - sums->freed : sums->freed);
 }
 
-void lm_bytes_add_page(lm_heap_t *heap, const lm_page_t *page, bool leaves) {
+void lm_bytes_add_page(lm_theap_t *heap, const lm_page_t *page, bool leaves) {
     sums_t sums = {0, 0};
     add_page((lm_page_t *)(uintptr_t)page, &sums);
-    add(heap, &sums, !leaves);
+    thread_bytes_add(heap, &sums, !leaves);
 }
 
-void lm_bytes_add_list(lm_heap_t *heap, const lm_block_t *list, bool allocated, bool less) {
-    size_t bytes = bytes_of(list);
+void lm_bytes_add_list(lm_theap_t *heap, const lm_block_t *list, bool allocated, bool less) {
+    size_t bytes = thread_bytes_bytes_of(list);
     if (less) bytes = 0 - bytes;
     lm_bytes_add_to(heap, allocated ? bytes : 0, allocated ? 0 : bytes);
 }
 
 /* Adds freed blocks that wait in the secure build (quarantine.c), and blocks of these that malloc
  * has reused. */
-static void add_waiting(const lm_heap_t *heap, unsigned size_class, sums_t *sums) {
+static void add_waiting(const lm_theap_t *heap, unsigned size_class, sums_t *sums) {
     size_t bytes = lm_class_bytes(size_class);
     sums->freed += lm_quarantine_count(heap, size_class) * bytes;
     if (size_class >= LM_SMALL_CLASSES) return;
@@ -81,32 +81,32 @@ static void add_waiting(const lm_heap_t *heap, unsigned size_class, sums_t *sums
 }
 
 /* Adds what a heap's pages and lists say. Heap lock held. */
-static void add_heap(lm_heap_t *heap, sums_t *sums) {
+static void add_heap(lm_theap_t *heap, sums_t *sums) {
     lm_page_each(heap, add_page, sums);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         const lm_foreign_t *foreign = &heap->foreign[c];
-        sums->allocated -= bytes_of(heap->head[c]);
+        sums->allocated -= thread_bytes_bytes_of(heap->head[c]);
         sums->freed += (size_t)(foreign->granted - foreign->room) * lm_class_bytes(c);
         add_waiting(heap, c, sums);
     }
 }
 
-void lm_bytes_add_branch(lm_heap_t *branch, bool leaves) {
+void lm_bytes_add_branch(lm_theap_t *branch, bool leaves) {
     sums_t sums = {0, 0};
     add_heap(branch, &sums);
-    add(branch, &sums, !leaves);
+    thread_bytes_add(branch, &sums, !leaves);
 }
 
-static void visit(lm_heap_t *heap, void *context) {
+static void visit(lm_theap_t *heap, void *context) {
     lm_biased_enter(&heap->lock);
     add_heap(heap, (sums_t *)context);
     lm_biased_leave(&heap->lock);
 }
 
 bool lm_thread_bytes(uint64_t *allocated, uint64_t *freed) {
-    lm_heap_t *heap = lm_heap_get();
+    lm_theap_t *heap = lm_heap_get();
     if (heap == NULL) return false;
-    lm_heap_t *own = heap->fheap.own_heap;
+    lm_theap_t *own = heap->fheap.own_heap;
     sums_t sums = {0, 0};
     /* The worker's collection ends before this thread has the registry's lock, and none begins
      * meanwhile. */

@@ -25,21 +25,21 @@ typedef struct spans {
     lm_page_t **at;
     size_t count, room;
     lm_page_t *memory;
-} spans_t;
+} verify_spans_t;
 
-static void add(lm_page_t *span, void *context) {
-    spans_t *spans = (spans_t *)context;
+static void verify_add(lm_page_t *span, void *context) {
+    verify_spans_t *spans = (verify_spans_t *)context;
     if (span->kind != LM_KIND_PAGE && span->kind != LM_KIND_LARGE) return;
     if (spans->count < spans->room) spans->at[spans->count] = span;
     spans->count++;
 }
 
 /* Returns false iff there is no memory for the list. */
-static bool collect(spans_t *spans) {
-    *spans = (spans_t){NULL, 0, 0, NULL};
+static bool verify_collect(verify_spans_t *spans) {
+    *spans = (verify_spans_t){NULL, 0, 0, NULL};
     for (;;) {
         spans->count = 0;
-        lm_span_visit(add, spans);
+        lm_span_visit(verify_add, spans);
         if (spans->count <= spans->room) return true;
         if (spans->memory != NULL) lm_span_give(spans->memory, false);
         size_t slices = spans->count * sizeof(lm_page_t *) / LM_SLICE_BYTES + 1;
@@ -110,11 +110,11 @@ static void look_at_large(const lm_page_t *page) {
 
 #else
 
-enum { BLOCKS_MOST = LM_SLICE_BYTES * 8 / 16 };
+enum { VERIFY_BLOCKS_MOST = LM_SLICE_BYTES * 8 / 16 };
 
 /* A bit for each block of one page that was met in a list. */
 typedef struct met {
-    uint8_t bit[BLOCKS_MOST / 8];
+    uint8_t bit[VERIFY_BLOCKS_MOST / 8];
 } met_t;
 
 static void damaged_list(const lm_page_t *page, const void *block) {
@@ -124,7 +124,7 @@ static void damaged_list(const lm_page_t *page, const void *block) {
 }
 
 /* Returns whether a block of the page begins at p. */
-static bool is_block(const lm_page_t *page, const void *p) {
+static bool verify_is_block(const lm_page_t *page, const void *p) {
     size_t at = (size_t)((const char *)p - lm_span_start(page));
     return at / page->block_bytes < page->carved && at % page->block_bytes == 0;
 }
@@ -134,7 +134,7 @@ static bool is_block(const lm_page_t *page, const void *p) {
 static void look_at_list(const lm_page_t *page, const lm_block_t *list, met_t *met) {
     const lm_block_t *before = NULL;
     for (; list != NULL; before = list, list = lm_link_get(list)) {
-        if (!is_block(page, list)) {
+        if (!verify_is_block(page, list)) {
             damaged_list(page, before != NULL ? before : list);
             return;
         }
@@ -152,7 +152,7 @@ static void look_at_list(const lm_page_t *page, const lm_block_t *list, met_t *m
 /* Reports a block in the heap's head that was never handed out and is not zero: calloc takes such a
  * block for zero. */
 static void look_at_zeroes(const lm_page_t *page, const lm_block_t *list) {
-    for (; list != NULL && is_block(page, list); list = lm_link_get(list)) {
+    for (; list != NULL && verify_is_block(page, list); list = lm_link_get(list)) {
         const char *p = (const char *)list, *end = p + page->block_bytes;
         for (p += sizeof *list; p < end && *p == 0;) p++;
         if (p == end) continue;
@@ -169,9 +169,9 @@ static void look_at_page(const lm_page_t *page) {
     /* Acquire: the links of threads that pushed blocks are visible. */
     uint64_t remote = lm_load_acquire(&page->remote);
     if (lm_remote_count(remote) > 0) look_at_list(page, lm_remote_at(page, remote >> 48), &met);
-    const lm_heap_t *heap = page->heap;
+    const lm_theap_t *heap = page->heap;
     unsigned c = page->size_class;
-    if (page->place != LM_AT_CURRENT || heap == NULL || heap->current[c] != page) return;
+    if (page->in_list != LM_AT_CURRENT || heap == NULL || heap->current[c] != page) return;
     if (heap->holds[c] == LM_HOLDS_OTHERS) return;
     look_at_list(page, heap->head[c], &met);
     if (heap->holds[c] == LM_HOLDS_ZERO) look_at_zeroes(page, heap->head[c]);
@@ -199,11 +199,11 @@ static void look_at_sampled(void) {
 size_t lm_verify(bool *all) {
     /* Relaxed: only this thread counts, if the others rest. */
     size_t before = lm_load_relaxed(&lm_wrong_count);
-    spans_t spans;
+    verify_spans_t spans;
     if (lm_heap_mine() != NULL) (void)lm_heap_get(); /* the heap may be parked */
     lm_purge_pause();
     lm_idle_hold();
-    *all = collect(&spans);
+    *all = verify_collect(&spans);
     for (size_t i = 0; *all && i < spans.count; i++) {
         const lm_page_t *span = spans.at[i];
         if (span->kind == LM_KIND_PAGE) look_at_page(span);

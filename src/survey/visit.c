@@ -13,52 +13,52 @@
 
 #include <string.h>
 
-enum { BLOCKS_MOST = LM_SLICE_BYTES / 16 };
+enum { VISIT_BLOCKS_MOST = LM_SLICE_BYTES / 16 };
 
 typedef struct spans {
     lm_page_t **at;
     size_t count, room;
     lm_page_t *memory;
-} spans_t;
+} visit_spans_t;
 
-static void add(spans_t *spans, lm_page_t *span) {
+static void visit_add(visit_spans_t *spans, lm_page_t *span) {
     if (spans->count < spans->room) spans->at[spans->count] = span;
     spans->count++;
 }
 
-static void add_list(spans_t *spans, const lm_list_t *list) {
+static void add_list(visit_spans_t *spans, const lm_list_t *list) {
     for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n))
-        add(spans, LM_CONTAINER(n, lm_page_t, link));
+        visit_add(spans, LM_CONTAINER(n, lm_page_t, link));
 }
 
-static void add_pages(spans_t *spans, const lm_heap_t *heap) {
+static void add_pages(visit_spans_t *spans, const lm_theap_t *heap) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
-        if (heap->current[c] != NULL) add(spans, heap->current[c]);
+        if (heap->current[c] != NULL) visit_add(spans, heap->current[c]);
         add_list(spans, &heap->partial[c]);
         add_list(spans, &heap->full[c]);
     }
 }
 
-static void add_all(spans_t *spans, struct loam_heap *whole) {
-    if (whole == NULL) {
-        const lm_heap_t *own = lm_heap_mine();
+static void visit_add_all(visit_spans_t *spans, struct loam_heap *fheap) {
+    if (fheap == NULL) {
+        const lm_theap_t *own = lm_heap_mine();
         if (own != NULL) add_pages(spans, own);
         return;
     }
-    for (lm_node_t *n = whole->branches.first; n != NULL; n = lm_list_after(&whole->branches, n))
-        add_pages(spans, LM_CONTAINER(n, lm_heap_t, fheap.sibling));
-    lm_lock_take(&whole->lock);
-    add_list(spans, &whole->large);
-    lm_lock_give(&whole->lock);
+    for (lm_node_t *n = fheap->branches.first; n != NULL; n = lm_list_after(&fheap->branches, n))
+        add_pages(spans, LM_CONTAINER(n, lm_theap_t, fheap.sibling));
+    lm_lock_take(&fheap->lock);
+    add_list(spans, &fheap->large);
+    lm_lock_give(&fheap->lock);
 }
 
 /* Lists the heap's spans. Returns false iff there is no memory for the list. */
-static bool collect(spans_t *spans, struct loam_heap *whole) {
-    *spans = (spans_t){NULL, 0, 0, NULL};
+static bool visit_collect(visit_spans_t *spans, struct loam_heap *fheap) {
+    *spans = (visit_spans_t){NULL, 0, 0, NULL};
     for (;;) {
         lm_lock_take(&lm_registry_lock);
         spans->count = 0;
-        add_all(spans, whole);
+        visit_add_all(spans, fheap);
         lm_lock_give(&lm_registry_lock);
         if (spans->count <= spans->room) return true;
         if (spans->memory != NULL) lm_span_give(spans->memory, false);
@@ -73,18 +73,18 @@ static bool collect(spans_t *spans, struct loam_heap *whole) {
 /* ---- Blocks of a page ---- */
 
 typedef struct used {
-    uint8_t bit[BLOCKS_MOST / 8];
+    uint8_t bit[VISIT_BLOCKS_MOST / 8];
     size_t count;
 } used_t;
 
-static size_t index_of(const lm_page_t *page, const lm_block_t *block) {
+static size_t visit_index_of(const lm_page_t *page, const lm_block_t *block) {
     return (size_t)((const char *)block - lm_span_start(page)) / page->block_bytes;
 }
 
 static void strike(used_t *used, const lm_page_t *page, const lm_block_t *list) {
     for (; list != NULL; list = lm_link_get(list)) {
         if (lm_page_of(list) != page) continue;
-        size_t i = index_of(page, list);
+        size_t i = visit_index_of(page, list);
         used->bit[i / 8] &= (uint8_t) ~(1u << i % 8);
         used->count--;
     }
@@ -101,7 +101,7 @@ static void find_used(used_t *used, lm_page_t *page) {
     uint64_t remote = lm_load_acquire(&page->remote);
     if (lm_remote_count(remote) > 0) strike(used, page, lm_remote_at(page, remote >> 48));
     /* A head may hold blocks of a class up to a quarter larger (refill.c). */
-    const lm_heap_t *heap = page->heap;
+    const lm_theap_t *heap = page->heap;
     for (unsigned c = page->size_class; c > 0; c--) {
         if (4 * (size_t)page->block_bytes > 5 * lm_class_bytes(c)) break;
         strike(used, page, heap->head[c]);
@@ -147,12 +147,12 @@ static bool visit_large(lm_page_t *page, loam_heap_area_visitor *area,
 
 /* ---- For the layer above ---- */
 
-bool lm_whole_visit(struct loam_heap *whole, loam_heap_area_visitor *area,
+bool lm_fheap_visit(struct loam_heap *fheap, loam_heap_area_visitor *area,
                     loam_heap_object_visitor *block, void *context) {
-    spans_t spans;
+    visit_spans_t spans;
     lm_purge_pause();
     lm_idle_hold(); /* taken before the registry's lock */
-    bool on = collect(&spans, whole);
+    bool on = visit_collect(&spans, fheap);
     for (size_t i = 0; on && i < spans.count; i++) {
         lm_page_t *span = spans.at[i];
         if (span->kind == LM_KIND_PAGE) on = visit_page(span, area, block, context);
@@ -164,25 +164,25 @@ bool lm_whole_visit(struct loam_heap *whole, loam_heap_area_visitor *area,
     return on;
 }
 
-bool lm_whole_holds(const struct loam_heap *whole, const void *p) {
+bool lm_fheap_holds(const struct loam_heap *fheap, const void *p) {
     const lm_page_t *span = lm_page_of(p);
     /* p may lie in the middle of a large object. */
     if (span->kind == LM_KIND_NONE) span = lm_span_holding(p);
     if (span == NULL) return false;
     if (span->kind == LM_KIND_LARGE) /* a thread's own heap has no large objects */
-        return whole != NULL && lm_load_relaxed(&span->whole) == whole;
+        return fheap != NULL && lm_load_relaxed(&span->fheap) == fheap;
     /* Relaxed: no other thread may change the page meanwhile. The heap of an orphan is the last
      * that it had, which may be part of another heap by now. */
     if (span->kind != LM_KIND_PAGE || (lm_load_relaxed(&span->remote) & LM_REMOTE_ORPHAN) != 0)
         return false;
-    const lm_heap_t *heap = lm_load_relaxed(&span->heap);
-    return whole != NULL ? lm_load_relaxed(&heap->fheap.fheap) == whole : heap == lm_heap_mine();
+    const lm_theap_t *heap = lm_load_relaxed(&span->heap);
+    return fheap != NULL ? lm_load_relaxed(&heap->fheap.fheap) == fheap : heap == lm_heap_mine();
 }
 
-bool lm_whole_owns(const struct loam_heap *whole, const void *p) {
+bool lm_fheap_owns(const struct loam_heap *fheap, const void *p) {
     lm_page_t *span = lm_page_of(p);
-    if (span->kind == LM_KIND_LARGE) return p == lm_span_start(span) && lm_whole_holds(whole, p);
-    if (span->kind != LM_KIND_PAGE || !lm_whole_holds(whole, p)) return false;
+    if (span->kind == LM_KIND_LARGE) return p == lm_span_start(span) && lm_fheap_holds(fheap, p);
+    if (span->kind != LM_KIND_PAGE || !lm_fheap_holds(fheap, p)) return false;
     size_t offset = (size_t)((const char *)p - lm_span_start(span)), i = offset / span->block_bytes;
     if (offset % span->block_bytes != 0 || i >= span->carved) return false;
     used_t used;
@@ -192,16 +192,16 @@ bool lm_whole_owns(const struct loam_heap *whole, const void *p) {
 
 /* ---- The invariant ---- */
 
-static bool sum_up(const loam_heap_area *area, void *context) {
+static bool visit_sum_up(const loam_heap_area *area, void *context) {
     *(size_t *)context += lm_align_up(area->bytes, LM_SLICE_BYTES); /* the guard counts as well */
     return true;
 }
 
-void lm_whole_check(struct loam_heap *whole) {
+void lm_fheap_check(struct loam_heap *fheap) {
     size_t sum = 0;
-    (void)lm_whole_visit(whole, sum_up, NULL, &sum);
-    if (sum == lm_load_relaxed(&whole->used)) return;
+    (void)lm_fheap_visit(fheap, visit_sum_up, NULL, &sum);
+    if (sum == lm_load_relaxed(&fheap->used)) return;
     lm_report("loam: heap invariant broken: %zu bytes counted of a first-class heap, %zu found",
-              whole->used, sum);
+              fheap->used, sum);
     lm_port_abort();
 }

@@ -1,6 +1,6 @@
 /* heap_forms_test.cc: each function of loam/heap.h at its edges, as forms_test.cc has those of
  * loam/malloc.h: what it returns, errno, whose the object is, and what stays as it was. What heaps
- * are inside: tests/unit/whole_test.cc.
+ * are inside: tests/unit/fheap_test.cc.
  */
 #include "bytes.h"
 

@@ -98,7 +98,7 @@ class WrongUse(unittest.TestCase):
 
 
 @unittest.skipIf(REASON, REASON)
-class WholeRuns(unittest.TestCase):
+class FheapRuns(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)

@@ -114,7 +114,7 @@ class InAFolder(unittest.TestCase):
         return json.loads((self.out / "run.json").read_text())
 
 
-class WholeRuns(InAFolder):
+class FheapRuns(InAFolder):
     def test_a_workload_on_glibc_and_what_is_recorded(self):
         shown = self.run_out(*SMALL, "--rounds", "2")
         self.assertEqual(shown.returncode, 0, shown.stdout + shown.stderr)

@@ -15,7 +15,7 @@
 
 extern "C" {
 #include "os/faulty.h"
-#include "span/room.h"
+#include "span/internal.h"
 #include "survey/survey.h"
 }
 

@@ -50,7 +50,7 @@
 #define CARVED 1
 #define OTHERS 2
 
-/* lm_page_virgin, of thread 0's page, whose memory is fresh. */
+/* lm_page_never_used, of thread 0's page, whose memory is fresh. */
 #ifdef CALLOC_TRUSTS_HIDDEN
 #define virgin (self[0] == 0 || holds[0] == CARVED)
 #else

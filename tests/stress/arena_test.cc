@@ -85,7 +85,7 @@ TEST_F(Arena, SharesOneHeapOfAnExclusiveOne) {
             if (i % 64 == 0) loam_free(loam_malloc(bytes)); /* malloc goes on beside it */
         }
     });
-    lm_whole_check(heap);
+    lm_fheap_check(heap);
     table.clear();
     loam_heap_destroy(heap);
 }

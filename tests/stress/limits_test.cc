@@ -4,7 +4,7 @@
 #include "stress.h"
 
 extern "C" {
-#include "span/room.h"
+#include "span/internal.h"
 #include "survey/survey.h"
 }
 

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "span/room.h"
+#include "span/internal.h"
 #include "survey/survey.h"
 }
 

@@ -145,7 +145,7 @@ TEST_F(Arena, ReservesMemory) {
                 EXPECT_LT(lm_slice_of(taken.back()), lm_arena.slices) << "where free looks first";
             }
             lm_span_check();
-            lm_whole_check(heap.heap);
+            lm_fheap_check(heap.heap);
             lm_span_stats_t stats;
             lm_span_stats(&stats);
             EXPECT_EQ(kBytes, stats.range_bytes);

@@ -178,7 +178,7 @@ TEST_F(Arena, HoldsTheObjectsOfItsHeap) {
         EXPECT_FALSE(inside(other)) << "malloc has no part in it";
         loam_free(other);
         lm_heap_check();
-        lm_whole_check(heap.heap);
+        lm_fheap_check(heap.heap);
         lm_span_check();
     }
     loam_heap_numbers numbers;
@@ -261,7 +261,7 @@ TEST_F(Arena, SpillsWhereThatIsWanted) {
     EXPECT_LT(in, taken.size());
     void *large = heap.take(40 * kSlice);
     EXPECT_FALSE(inside(large));
-    lm_whole_check(heap.heap);
+    lm_fheap_check(heap.heap);
     loam_free(large);
     free_all(taken);
 }
@@ -298,11 +298,11 @@ TEST_F(Arena, GrowsLargeObjectsInPlace) {
     void *p = heap.take(10 * kSlice);
     EXPECT_EQ(p, loam_expand(p, 60 * kSlice));
     lm_span_check();
-    lm_whole_check(heap.heap);
+    lm_fheap_check(heap.heap);
     EXPECT_EQ(nullptr, loam_expand(p, 65 * kSlice)) << "there is no more";
     EXPECT_EQ(p, loam_expand(p, 3 * kSlice));
     lm_span_check();
-    lm_whole_check(heap.heap);
+    lm_fheap_check(heap.heap);
     void *q = heap.take(50 * kSlice);
     EXPECT_EQ(nullptr, loam_expand(p, 30 * kSlice)) << "somebody lives there";
     loam_free(p);

@@ -6,8 +6,8 @@
 #ifndef LOAM_TESTS_UNIT_ARENA_UNIT_H
 #define LOAM_TESTS_UNIT_ARENA_UNIT_H
 
+#include "fheap_unit.h"
 #include "own_mapping.h"
-#include "whole_unit.h"
 
 #include "loam/arena.h"
 

@@ -152,9 +152,9 @@ TEST_F(Borrow, LargeClassesUsePagesThatAreStillAsleep) {
         std::vector<void *> taken = blocks(16 + 1, 4096); /* one page full, one begun */
         lm_page_t *full = lm_page_of(taken[0]), *other = lm_page_of(taken[16]);
         ASSERT_NE(full, other);
-        ASSERT_EQ(LM_AT_FULL, full->place);
+        ASSERT_EQ(LM_AT_FULL, full->in_list);
         lm_block_free(taken[0]);
-        ASSERT_EQ(LM_AT_FULL, full->place);
+        ASSERT_EQ(LM_AT_FULL, full->in_list);
         taken[0] = nullptr;
         for (int i = 0; i < 4 && taken[0] == nullptr; i++) {
             void *p = lm_block_alloc(4096);

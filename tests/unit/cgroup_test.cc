@@ -8,7 +8,7 @@
 
 extern "C" {
 #include "os/os.h"
-#include "span/room.h"
+#include "span/internal.h"
 extern const char *lm_cgroup_below;
 }
 

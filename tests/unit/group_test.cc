@@ -8,7 +8,7 @@
 #include <vector>
 
 extern "C" {
-#include "span/room.h"
+#include "span/internal.h"
 #include "survey/survey.h"
 }
 

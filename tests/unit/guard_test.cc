@@ -15,7 +15,7 @@
 #include <loam/options.h>
 
 extern "C" {
-#include "span/room.h"
+#include "span/internal.h"
 #include "survey/survey.h"
 }
 

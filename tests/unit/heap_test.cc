@@ -54,7 +54,7 @@ TEST_F(Heap, PagesAreCarvedAsNeeded) {
         lm_page_t *page = lm_page_of(taken[0]);
         EXPECT_EQ(kBytes, page->block_bytes);
         EXPECT_EQ(in_a_page(), page->capacity);
-        EXPECT_EQ(LM_AT_CURRENT, page->place);
+        EXPECT_EQ(LM_AT_CURRENT, page->in_list);
         if (!LM_SECURE) {
             EXPECT_EQ(lm_span_start(page), taken[0]);
         }
@@ -150,18 +150,18 @@ TEST_F(Heap, AFullPageSleepsUntilSomeBlocksAreBack) {
     in_thread([] {
         std::vector<void *> taken = blocks(in_a_page(), kBytes);
         lm_page_t *page = lm_page_of(taken[0]);
-        EXPECT_EQ(LM_AT_CURRENT, page->place) << "nobody has noticed yet";
+        EXPECT_EQ(LM_AT_CURRENT, page->in_list) << "nobody has noticed yet";
         void *next = lm_block_alloc(kBytes);
         EXPECT_NE(page, lm_page_of(next));
-        EXPECT_EQ(LM_AT_FULL, page->place);
+        EXPECT_EQ(LM_AT_FULL, page->in_list);
         EXPECT_EQ(kWake, page->live);
         EXPECT_EQ(in_a_page() - kWake, page->bias);
         lm_heap_check();
         free_blocks(taken, 0, kWake - 1);
-        EXPECT_EQ(LM_AT_FULL, page->place);
+        EXPECT_EQ(LM_AT_FULL, page->in_list);
         lm_heap_check();
         free_blocks(taken, kWake - 1, kWake);
-        EXPECT_EQ(LM_AT_PARTIAL, page->place);
+        EXPECT_EQ(LM_AT_PARTIAL, page->in_list);
         EXPECT_EQ(0u, page->bias);
         EXPECT_EQ(in_a_page() - kWake, page->live);
         lm_heap_check();
@@ -177,11 +177,11 @@ TEST_F(Heap, PagesOfLargeBlocksWakeAtAQuarter) {
         lm_page_t *page = lm_page_of(taken[0]);
         EXPECT_EQ(n, page->capacity);
         void *next = lm_block_alloc(65536);
-        EXPECT_EQ(LM_AT_FULL, page->place);
+        EXPECT_EQ(LM_AT_FULL, page->in_list);
         free_blocks(taken, 0, wake - 1);
-        EXPECT_EQ(LM_AT_FULL, page->place);
+        EXPECT_EQ(LM_AT_FULL, page->in_list);
         free_blocks(taken, wake - 1, wake);
-        EXPECT_EQ(LM_AT_PARTIAL, page->place);
+        EXPECT_EQ(LM_AT_PARTIAL, page->in_list);
         lm_block_free(next);
         free_blocks(taken, wake, n);
     });
@@ -191,17 +191,17 @@ TEST_F(Heap, ASleepingPageIsUsedBeforeMemoryIsTakenAnew) {
     in_thread([] {
         std::vector<void *> taken = blocks(3 * in_a_page(), kBytes);
         lm_page_t *first = lm_page_of(taken[0]), *second = lm_page_of(taken[in_a_page()]);
-        ASSERT_EQ(LM_AT_FULL, first->place);
-        ASSERT_EQ(LM_AT_FULL, second->place);
+        ASSERT_EQ(LM_AT_FULL, first->in_list);
+        ASSERT_EQ(LM_AT_FULL, second->in_list);
         lm_block_free(taken[in_a_page() + 5]);
-        EXPECT_EQ(LM_AT_FULL, second->place) << "too few to wake it";
+        EXPECT_EQ(LM_AT_FULL, second->in_list) << "too few to wake it";
         size_t pages = lm_heap_self->pages;
         void *p = lm_block_alloc(kBytes);
         EXPECT_EQ(taken[in_a_page() + 5], p);
-        EXPECT_EQ(LM_AT_CURRENT, second->place);
+        EXPECT_EQ(LM_AT_CURRENT, second->in_list);
         EXPECT_EQ(0u, second->bias);
         EXPECT_EQ(in_a_page(), second->live);
-        EXPECT_EQ(LM_AT_FULL, first->place);
+        EXPECT_EQ(LM_AT_FULL, first->in_list);
         EXPECT_EQ(pages, lm_heap_self->pages);
         lm_heap_check();
         void *next = lm_block_alloc(kBytes);
@@ -253,7 +253,7 @@ TEST_F(Heap, TheCurrentPageStaysUntilCollected) {
         lm_page_t *page = lm_page_of(taken[0]);
         free_blocks(taken);
         EXPECT_EQ(page, lm_page_of(taken[0]));
-        EXPECT_EQ(LM_AT_CURRENT, page->place);
+        EXPECT_EQ(LM_AT_CURRENT, page->in_list);
         lm_heap_check();
         lm_heap_collect();
         EXPECT_EQ(&lm_nobody, lm_page_of(taken[0]));

@@ -5,7 +5,7 @@
 #include "heap_unit.h"
 
 extern "C" {
-#include "span/room.h"
+#include "span/internal.h"
 }
 
 #include <cstring>

@@ -41,8 +41,8 @@ class Kept : public unit::PausedWorkerTest {
 };
 
 /* A thread that uses a few classes and ends. Returns its heap. */
-lm_heap_t *come_and_go(std::vector<void *> *left = nullptr) {
-    lm_heap_t *heap = nullptr;
+lm_theap_t *come_and_go(std::vector<void *> *left = nullptr) {
+    lm_theap_t *heap = nullptr;
     in_thread([&] {
         std::vector<void *> taken;
         for (size_t bytes : {size_t{16}, kBytes, size_t{3000}, size_t{20000}}) {
@@ -61,7 +61,7 @@ lm_heap_t *come_and_go(std::vector<void *> *left = nullptr) {
 /* ---- From thread to thread ---- */
 
 TEST_F(Kept, TheNextThreadFindsItsPagesInPlace) {
-    lm_heap_t *heap = come_and_go();
+    lm_theap_t *heap = come_and_go();
     EXPECT_EQ(1u, heaps_kept());
     EXPECT_TRUE(heap->kept);
     EXPECT_FALSE(heap->active);
@@ -98,7 +98,7 @@ TEST_F(Kept, CallocClearsWhatTheLastThreadWrote) {
  * it. */
 TEST_F(Kept, BlocksInUseStayWhatTheyAre) {
     std::vector<void *> left;
-    lm_heap_t *heap = come_and_go(&left);
+    lm_theap_t *heap = come_and_go(&left);
     ASSERT_EQ(1u, heaps_kept());
     lm_block_free(left[0]);
     lm_block_free(left[1]);
@@ -126,7 +126,7 @@ TEST_F(Kept, BlocksInUseStayWhatTheyAre) {
 
 TEST_F(Kept, WhatIsFreedLateComesInWithTheWorker) {
     std::vector<void *> left;
-    lm_heap_t *heap = come_and_go(&left);
+    lm_theap_t *heap = come_and_go(&left);
     free_blocks(left);
     for (unsigned i = 0; i < kTicks; i++) (void)lm_idle_collect(false);
     EXPECT_EQ(0u, heaps_kept());
@@ -136,7 +136,7 @@ TEST_F(Kept, WhatIsFreedLateComesInWithTheWorker) {
 /* What is in use when the time is over: orphans, as ever. */
 TEST_F(Kept, WhatStaysInUseBecomesAnOrphan) {
     std::vector<void *> left;
-    lm_heap_t *heap = come_and_go(&left);
+    lm_theap_t *heap = come_and_go(&left);
     (void)lm_idle_collect(true);
     EXPECT_EQ(0u, heap->pages);
     for (void *p : left) {
@@ -148,7 +148,7 @@ TEST_F(Kept, WhatStaysInUseBecomesAnOrphan) {
 /* ---- How long, how much ---- */
 
 TEST_F(Kept, TheWorkerTakesThemAfterAFewTicks) {
-    lm_heap_t *heap = come_and_go();
+    lm_theap_t *heap = come_and_go();
     EXPECT_TRUE(lm_idle_collect(false)) << "it has to come again";
     EXPECT_EQ(4u, heap->pages) << "not at once";
     for (unsigned i = 1; i < kTicks; i++) (void)lm_idle_collect(false);
@@ -168,7 +168,7 @@ TEST_F(Kept, EachThreadGivesThemNewTime) {
 }
 
 TEST_F(Kept, CollectingTakesThemAll) {
-    lm_heap_t *heap = come_and_go();
+    lm_theap_t *heap = come_and_go();
     lm_heap_collect();
     EXPECT_EQ(0u, heap->pages);
     EXPECT_EQ(0u, heaps_kept());
@@ -178,7 +178,7 @@ TEST_F(Kept, CollectingTakesThemAll) {
  * with the heap. */
 TEST_F(Kept, CollectingTakesPagesThatWaitedForNews) {
     std::vector<void *> taken;
-    lm_heap_t *heap = nullptr;
+    lm_theap_t *heap = nullptr;
     lm_page_t *page = nullptr, *news = nullptr;
     in_thread([&] {
         taken = blocks(600, kBytes); /* two pages */
@@ -219,14 +219,14 @@ TEST_F(Kept, CollectingLooksBehindTheWorker) {
 
 TEST_F(Kept, WithoutAWorkerNothingIsKept) {
     lm_purge_policy.worker = false;
-    lm_heap_t *heap = come_and_go();
+    lm_theap_t *heap = come_and_go();
     lm_purge_policy.worker = true;
     EXPECT_EQ(0u, heaps_kept());
     EXPECT_EQ(0u, heap->pages);
 }
 
 TEST_F(Kept, ManyClassesAreNotKeptWhole) {
-    lm_heap_t *heap = nullptr;
+    lm_theap_t *heap = nullptr;
     in_thread([&] {
         for (unsigned c = 1; c < LM_CLASSES; c++) lm_block_free(lm_block_alloc(lm_class_bytes(c)));
         heap = lm_heap_self;
@@ -238,7 +238,7 @@ TEST_F(Kept, ManyClassesAreNotKeptWhole) {
 
 TEST_F(Kept, LargePagesAreNotKeptWhole) {
     bool guards = unit::blocks_in_page(65536) < 8;
-    lm_heap_t *heap = nullptr;
+    lm_theap_t *heap = nullptr;
     in_thread([&] {
         std::vector<void *> taken = blocks(unit::blocks_in_page(65536), 65536);
         if (guards) { /* a page is less than half a MiB: one more */
@@ -264,7 +264,7 @@ TEST_F(Kept, StatisticsTakeThemBack) {
 
 /* The program shuts itself in: nobody would come any more. */
 TEST_F(Kept, ABanTakesThemBack) {
-    lm_heap_t *heap = come_and_go();
+    lm_theap_t *heap = come_and_go();
     lm_purge_allow(false);
     EXPECT_EQ(0u, heap->pages);
     lm_purge_allow(true);
@@ -296,7 +296,7 @@ TEST_F(Kept, ACrowdLeavesAFew) {
 
 TEST_F(Kept, AChildTakesThemBack) {
     std::vector<void *> left;
-    lm_heap_t *heap = come_and_go(&left);
+    lm_theap_t *heap = come_and_go(&left);
     lm_block_free(left[1]);
     lm_block_free(lm_block_alloc(kBytes));
     pid_t child = fork();

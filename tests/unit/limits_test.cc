@@ -10,7 +10,7 @@
 
 extern "C" {
 #include "api/api.h"
-#include "span/room.h"
+#include "span/internal.h"
 }
 
 #include <sys/wait.h>

@@ -374,13 +374,13 @@ TEST_F(Options, OfAnotherBuild) {
 }
 
 TEST_F(Options, ReservingIsNotSampling) {
-    lm_quiet_most = LM_QUIET_MOST; /* other tests of this process have sampled */
+    lm_slowpath_hook_limit = LM_QUIET_MOST; /* other tests of this process have sampled */
     EXPECT_EQ("", read({"LOAM_RESERVE_TIMEOUT=5s", "LOAM_RESERVE_OS_MEMORY=1MiB"}));
     EXPECT_EQ(0u, lm_sampling.rate);
-    EXPECT_EQ(size_t{LM_QUIET_MOST}, lm_quiet_most);
+    EXPECT_EQ(size_t{LM_QUIET_MOST}, lm_slowpath_hook_limit);
     EXPECT_EQ("", read({"LOAM_GUARD_SAMPLING=5000"}));
     EXPECT_EQ(5000u, lm_sampling.rate);
-    EXPECT_EQ(0u, lm_quiet_most) << "malloc's slow path looks whether a sample is due";
+    EXPECT_EQ(0u, lm_slowpath_hook_limit) << "malloc's slow path looks whether a sample is due";
 }
 
 TEST_F(Options, TheProgramsString) {

@@ -38,7 +38,7 @@ TEST_F(Orphan, PagesInUseDo) {
     lm_page_t *page = lm_page_of(taken[0]);
     EXPECT_TRUE(is_orphan(page));
     EXPECT_EQ(uintptr_t{LM_OWNER_NONE}, page->owner);
-    EXPECT_EQ(LM_AT_ORPHANS, page->place);
+    EXPECT_EQ(LM_AT_ORPHANS, page->in_list);
     EXPECT_EQ(10u, page->live) << "what the thread held ready is back in the page";
     memset(taken[9], 1, kBytes);
     in_thread([&] { free_blocks(taken); });
@@ -55,7 +55,7 @@ TEST_F(Orphan, WhoNeedsItsClassTakesIt) {
         EXPECT_FALSE(is_orphan(page));
         EXPECT_EQ(lm_thread_token(), page->owner);
         EXPECT_EQ(lm_heap_self, page->heap);
-        EXPECT_EQ(LM_AT_CURRENT, page->place);
+        EXPECT_EQ(LM_AT_CURRENT, page->in_list);
         EXPECT_EQ(1u, lm_heap_self->pages);
         lm_heap_check();
         lm_block_free(p);
@@ -89,7 +89,7 @@ TEST_F(Orphan, WhoFreesABlockOwnsIt) {
         lm_block_free(taken[0]);
         EXPECT_FALSE(is_orphan(page));
         EXPECT_EQ(lm_thread_token(), page->owner);
-        EXPECT_EQ(LM_AT_PARTIAL, page->place);
+        EXPECT_EQ(LM_AT_PARTIAL, page->in_list);
         EXPECT_EQ(9u, page->live);
         lm_heap_check();
         free_blocks(taken, 1, 9);
@@ -108,7 +108,7 @@ TEST_F(Orphan, FullPagesWaitOutsideTheList) {
     ASSERT_EQ(page, lm_page_of(taken[in_a_page() - 1]));
     ASSERT_EQ(in_a_page(), page->capacity);
     EXPECT_TRUE(is_orphan(page));
-    EXPECT_EQ(LM_AT_NOWHERE, page->place);
+    EXPECT_EQ(LM_AT_NOWHERE, page->in_list);
     EXPECT_EQ(in_a_page(), page->live);
     EXPECT_EQ(0u, page->bias);
     in_thread([&] {
@@ -116,7 +116,7 @@ TEST_F(Orphan, FullPagesWaitOutsideTheList) {
         EXPECT_NE(page, lm_page_of(p)) << "there is nothing in it to take";
         lm_block_free(p);
         lm_block_free(taken[0]);
-        EXPECT_EQ(LM_AT_PARTIAL, page->place);
+        EXPECT_EQ(LM_AT_PARTIAL, page->in_list);
         EXPECT_EQ(lm_thread_token(), page->owner);
         free_blocks(taken, 1, in_a_page());
         lm_heap_check();
@@ -131,7 +131,7 @@ TEST_F(Orphan, FreedByAThreadWithoutAHeap) {
     lm_block_t *block = static_cast<lm_block_t *>(taken[5]);
     lm_remote_push(nullptr, page, block, block, 1);
     EXPECT_TRUE(is_orphan(page));
-    EXPECT_EQ(LM_AT_ORPHANS, page->place);
+    EXPECT_EQ(LM_AT_ORPHANS, page->in_list);
     EXPECT_EQ(in_a_page() - 1, page->live);
     in_thread([&] {
         EXPECT_EQ(taken[5], lm_block_alloc(kBytes));
@@ -163,7 +163,7 @@ TEST_F(Orphan, HeapsAreUsedAgain) {
     lm_heap_stats_t before, after;
     in_thread([] { lm_block_free(lm_block_alloc(100)); });
     lm_heap_stats(&before);
-    lm_heap_t *heap = nullptr;
+    lm_theap_t *heap = nullptr;
     for (int i = 0; i < 50; i++) {
         in_thread([&] {
             lm_block_free(lm_block_alloc(100));

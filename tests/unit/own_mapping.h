@@ -3,7 +3,7 @@
 #define LOAM_TESTS_UNIT_OWN_MAPPING_H
 
 extern "C" {
-#include "span/room.h"
+#include "span/internal.h"
 #include "survey/survey.h"
 }
 

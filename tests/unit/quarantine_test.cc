@@ -112,12 +112,12 @@ TEST_F(Quarantine, WhileSomebodyCountsNoneIsTaken) {
         for (int i = 0; i < 8; i++) freed.push_back(lm_malloc(kBytes));
         for (void *p : freed) lm_free(p);
         size_t waited = waiting();
-        size_t quiet = lm_quiet_most;
-        lm_quiet_most = 0;
+        size_t quiet = lm_slowpath_hook_limit;
+        lm_slowpath_hook_limit = 0;
         std::vector<void *> taken;
         for (int i = 0; i < 100; i++) taken.push_back(lm_malloc(kBytes));
         EXPECT_EQ(waited, waiting());
-        lm_quiet_most = quiet;
+        lm_slowpath_hook_limit = quiet;
         for (void *p : taken) lm_free(p);
     });
 }

@@ -216,13 +216,13 @@ TEST_F(Refill, APageThatLentItsLastBlockIsFull) {
                 n++;
             }
         }
-        for (size_t i = 0; i + 1 < pages.size(); i++) ASSERT_EQ(LM_AT_PARTIAL, pages[i]->place);
+        for (size_t i = 0; i + 1 < pages.size(); i++) ASSERT_EQ(LM_AT_PARTIAL, pages[i]->in_list);
         /* All but the last few are lent to the class below. */
         std::vector<void *> small = blocks(each * (pages.size() - 2), 3300);
         for (void *p : small) EXPECT_EQ(lm_class_of(3584), lm_page_of(p)->size_class);
         lm_heap_check();
         size_t full = 0;
-        for (lm_page_t *page : pages) full += page->place == LM_AT_FULL && page->free == nullptr;
+        for (lm_page_t *page : pages) full += page->in_list == LM_AT_FULL && page->free == nullptr;
         EXPECT_EQ(pages.size() - 2, full);
         size_t before = lm_heap_self->pages;
         std::vector<void *> more = blocks(each, 3584);
@@ -240,7 +240,7 @@ TEST_F(Refill, APageThatLentItsLastBlockIsFull) {
 /* Every place a page can be in, all blocks back: nothing is left to anybody. */
 TEST_F(Refill, AThreadThatEndsLeavesNoEmptyPage) {
     lm_span_stats_t before, after;
-    lm_heap_t *heap = nullptr;
+    lm_theap_t *heap = nullptr;
     in_thread([] { /* room for heaps */
                    lm_block_free(lm_block_alloc(16));
                    in_thread([] { lm_block_free(lm_block_alloc(16)); });

@@ -38,7 +38,7 @@ TEST_F(Remote, FreedBlocksWaitInAList) {
     in_thread([] {
         std::vector<void *> taken = blocks(300, kBytes);
         lm_page_t *page = lm_page_of(taken[0]);
-        lm_heap_t *heap = lm_heap_self;
+        lm_theap_t *heap = lm_heap_self;
         in_thread([&] {
             free_blocks(taken, 0, 100);
             EXPECT_EQ(100u, held(foreign()));
@@ -299,9 +299,9 @@ TEST_F(Remote, OwnFreedBlocksComeFirst) {
             std::vector<void *> own = blocks(2 * in_a_page(), kBytes);
             lm_page_t *first = lm_page_of(own[0]), *second = lm_page_of(own[in_a_page()]);
             free_blocks(own, 0, 200); /* wakes the first page */
-            ASSERT_EQ(LM_AT_PARTIAL, first->place);
+            ASSERT_EQ(LM_AT_PARTIAL, first->in_list);
             free_blocks(own, in_a_page(), in_a_page() + 8);
-            ASSERT_EQ(LM_AT_CURRENT, second->place);
+            ASSERT_EQ(LM_AT_CURRENT, second->in_list);
             free_blocks(taken);
             std::vector<void *> more = blocks(8, kBytes);
             for (void *p : more) EXPECT_EQ(second, lm_page_of(p)) << "the current page's";
@@ -433,11 +433,11 @@ TEST_F(Remote, AFullPageWakesUp) {
     in_thread([] {
         std::vector<void *> taken = blocks(in_a_page(), kBytes), next = blocks(1, kBytes);
         lm_page_t *page = lm_page_of(taken[0]);
-        EXPECT_EQ(LM_AT_FULL, page->place);
+        EXPECT_EQ(LM_AT_FULL, page->in_list);
         in_thread([&] { free_blocks(taken, 0, 40); });
-        EXPECT_EQ(LM_AT_FULL, page->place);
+        EXPECT_EQ(LM_AT_FULL, page->in_list);
         lm_heap_collect();
-        EXPECT_EQ(LM_AT_PARTIAL, page->place);
+        EXPECT_EQ(LM_AT_PARTIAL, page->in_list);
         EXPECT_EQ(in_a_page() - 40, page->live);
         lm_heap_check();
         free_blocks(taken, 40, in_a_page());
@@ -476,7 +476,7 @@ TEST_F(Remote, ChainsKeepTheirBlocks) {
         lm_page_t *page = lm_page_of(taken[0]);
         lm_block_t *b[7];
         for (size_t i = 0; i < 7; i++) b[i] = static_cast<lm_block_t *>(taken[i]);
-        lm_heap_t *mine = lm_heap_self;
+        lm_theap_t *mine = lm_heap_self;
         lm_link_set(b[0], b[1]);
         lm_link_set(b[1], nullptr);
         lm_remote_push(mine, page, b[0], b[1], 2);
@@ -565,7 +565,7 @@ TEST_F(Remote, OnePageIsTakenInAtATime) {
     in_thread([] {
         const size_t pages = 18;
         std::vector<void *> taken = told_of_pages(pages);
-        lm_heap_t *heap = lm_heap_self;
+        lm_theap_t *heap = lm_heap_self;
         auto waiting = [&] {
             size_t n = 0;
             for (size_t i = 0; i < pages; i++) {
@@ -607,7 +607,7 @@ TEST_F(Remote, OthersComeWhileSomeAreLeft) {
     in_thread([] {
         const size_t pages = 18;
         std::vector<void *> taken = told_of_pages(pages);
-        lm_heap_t *heap = lm_heap_self;
+        lm_theap_t *heap = lm_heap_self;
         lm_biased_enter(&heap->lock);
         for (int i = 0; i < 3; i++) lm_remote_drain_some(heap);
         lm_biased_leave(&heap->lock);

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "span/room.h"
+#include "span/internal.h"
 #include "span/span.h"
 }
 

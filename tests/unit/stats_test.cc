@@ -4,7 +4,7 @@
  * Each test runs in a thread of its own and allocates by lm_block_alloc, without the trailers and
  * fences of debug builds.
  */
-#include "whole_unit.h"
+#include "fheap_unit.h"
 
 #include <cerrno>
 #include <cstring>
@@ -427,7 +427,7 @@ TEST_F(Stats, TheTextHasTheSeedsRows) {
 
 /* ---- One heap ---- */
 
-class HeapStats : public unit::WholeTest {
+class HeapStats : public unit::FheapTest {
   protected:
     loam_stats_t of_heap() {
         loam_stats_t stats;

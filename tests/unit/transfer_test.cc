@@ -166,10 +166,10 @@ TEST_F(Transfer, CallocClearsWhatCameBack) {
             auto *p = static_cast<unsigned char *>(lm_calloc(kAsked));
             EXPECT_EQ(1u, expected.erase(p));
             EXPECT_TRUE(std::all_of(p, p + kAsked, [](unsigned char b) { return b == 0; }));
-            EXPECT_FALSE(lm_page_virgin(lm_heap_self, page)) << "calloc looks nowhere else";
+            EXPECT_FALSE(lm_page_never_used(lm_heap_self, page)) << "calloc looks nowhere else";
         }
         void *fresh = lm_block_alloc(kBytes);
-        EXPECT_EQ(!LOAM_DEBUG, lm_page_virgin(lm_heap_self, page))
+        EXPECT_EQ(!LOAM_DEBUG, lm_page_never_used(lm_heap_self, page))
             << "the debug build fills what it carves";
         page->fresh = false;
         lm_block_free(fresh);
@@ -185,8 +185,8 @@ TEST_F(Transfer, OnlyACurrentPageIsVirgin) {
         lm_page_t *page = lm_page_of(taken[0]);
         page->fresh = true;
         while (lm_page_of(taken.back()) == page) taken.push_back(lm_block_alloc(512));
-        EXPECT_EQ(LM_AT_FULL, page->place);
-        EXPECT_FALSE(lm_page_virgin(lm_heap_self, page));
+        EXPECT_EQ(LM_AT_FULL, page->in_list);
+        EXPECT_FALSE(lm_page_never_used(lm_heap_self, page));
         free_blocks(taken);
     });
 }
@@ -270,7 +270,7 @@ TEST_F(Transfer, AForbiddenWorkersListsAreCollected) {
 TEST_F(Transfer, MemoryGoesBackWhileAllSleep) {
     if (!sleepers_are_seen()) GTEST_SKIP() << kNobodySleeps;
     Helper owner, freer, third;
-    lm_heap_t *heap = nullptr, *others[2] = {};
+    lm_theap_t *heap = nullptr, *others[2] = {};
     owner.run([&] { lm_block_free(lm_block_alloc(16)); });
     std::vector<void *> taken;
     owner.run([&] {
@@ -294,7 +294,7 @@ TEST_F(Transfer, MemoryGoesBackWhileAllSleep) {
     EXPECT_TRUE(
         within_ticks(1000, [&] { return heap->parked && others[0]->parked && others[1]->parked; }));
     EXPECT_TRUE(within_ticks(20, [&] { return heap->pages == 0; })) << heap->pages << " pages";
-    for (lm_heap_t *other : others) {
+    for (lm_theap_t *other : others) {
         EXPECT_EQ(nullptr, other->head[kClass]);
         EXPECT_FALSE(other->holds[kClass] == LM_HOLDS_OTHERS);
         EXPECT_EQ(0u, held(other->foreign[kClass]));
@@ -310,8 +310,8 @@ TEST_F(Transfer, MemoryGoesBackWhileAllSleep) {
 
 /* The owner's blocks come back to it by the cache: a list of them is handed out, and one block in
  * use. */
-lm_heap_t *take_back_own(Helper &owner, Helper &freer, std::vector<void *> &taken) {
-    lm_heap_t *heap = nullptr;
+lm_theap_t *take_back_own(Helper &owner, Helper &freer, std::vector<void *> &taken) {
+    lm_theap_t *heap = nullptr;
     owner.run([&] {
         taken = blocks(2 * kList + 1, kBytes);
         heap = lm_heap_self;
@@ -330,7 +330,7 @@ TEST_F(Transfer, ASleepersOwnBlocksGoHome) {
     if (!sleepers_are_seen()) GTEST_SKIP() << kNobodySleeps;
     Helper owner, freer;
     std::vector<void *> taken;
-    lm_heap_t *heap = take_back_own(owner, freer, taken);
+    lm_theap_t *heap = take_back_own(owner, freer, taken);
     owner.run([&] {
         EXPECT_EQ(0u, heap->foreign_bytes) << "none of its frees was another's";
         free_blocks(taken, kList + 1, taken.size());
@@ -355,7 +355,7 @@ TEST_F(Transfer, ASleeperThatWakesAndEndsLeavesNothing) {
     if (!sleepers_are_seen()) GTEST_SKIP() << kNobodySleeps;
     Helper owner, freer;
     std::vector<void *> taken;
-    lm_heap_t *heap = take_back_own(owner, freer, taken);
+    lm_theap_t *heap = take_back_own(owner, freer, taken);
     freer.end();
     EXPECT_TRUE(within_ticks(1000, [&] { return heap->parked; }));
     owner.run([&] { free_blocks(taken, kList + 1, taken.size()); });
@@ -375,7 +375,7 @@ TEST_F(Transfer, ASleeperThatWakesAndEndsLeavesNothing) {
 TEST_F(Transfer, AListIsSomewhereWhileItsThreadWaits) {
     Helper owner, freer;
     std::vector<void *> taken;
-    lm_heap_t *heap = nullptr;
+    lm_theap_t *heap = nullptr;
     owner.run([&] { taken = blocks(300, kBytes); });
     freer.run([&] {
         free_blocks(taken, 0, kList);

@@ -2,8 +2,8 @@
  * heap, so that it is not given back and taken again with every few blocks. It goes when the heap
  * shrinks or its thread sleeps.
  */
+#include "fheap_unit.h"
 #include "sleepers.h"
-#include "whole_unit.h"
 
 namespace {
 
@@ -148,7 +148,7 @@ TEST_F(Vacant, NotInAFirstClassHeap) {
 TEST_F(Vacant, ASleepersGoes) {
     if (!unit::sleepers_are_seen()) GTEST_SKIP() << unit::kNobodySleeps;
     Helper owner;
-    lm_heap_t *heap = nullptr;
+    lm_theap_t *heap = nullptr;
     std::vector<void *> rest;
     owner.run([&] {
         rest = with_an_empty_page(20480);

@@ -7,7 +7,7 @@
                                  free; of sampled objects who allocated and freed them
     (gdb) loam blocks            blocks in use, by size class; large and sampled objects
 
-and prints lm_heap_t, lm_page_t, lm_block_t and lm_arena_t in a line each. It only reads memory
+and prints lm_theap_t, lm_page_t, lm_block_t and lm_arena_t in a line each. It only reads memory
 (loam_heap.py, beside this file), and calls nothing. It needs the library's debug information. What
 a thread is in the middle of may be counted wrongly by a block; of a library whose free lists are
 encoded (debug, secure) the key is read as well, and blocks count as unknown where that does not

@@ -303,7 +303,7 @@ class Arena:
     def heaps(self):
         """Every heap ever made, once."""
         first = symbol("lm_registry")["first"]
-        node, heap_type = first, gdb.lookup_type("lm_heap_t")
+        node, heap_type = first, gdb.lookup_type("lm_theap_t")
         offset = next(field.bitpos // 8 for field in heap_type.fields() if field.name == "link")
         while number(node) != 0:
             yield gdb.Value(number(node) - offset).cast(heap_type.pointer()).dereference()

@@ -1,4 +1,4 @@
-/* inside_test.cc: the bytes from any pointer to the end of its object (checks/inside.c,
+/* interior_test.cc: the bytes from any pointer to the end of its object (checks/interior.c,
  * api/room.c), and copies that are stopped at that end. */
 #include "loam/malloc.h"
 #include "loam/sampling.h"

@@ -1,11 +1,11 @@
-/* whole_test.cc: first-class heaps: objects, branches of threads, the thread's default heap, fork
+/* fheap_test.cc: first-class heaps: objects, branches of threads, the thread's default heap, fork
  * (loam/heap.h).
  *
  * The worker is allowed but paused, and a test calls lm_idle_collect itself.
  */
 #include "bytes.h"
+#include "fheap_unit.h"
 #include "sleepers.h"
-#include "whole_unit.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,11 +20,11 @@ using unit::free_all;
 using unit::in_thread;
 using unit::kSizes;
 
-class Whole : public unit::WholeTest {};
+class Fheap : public unit::FheapTest {};
 
 /* ---- Objects ---- */
 
-TEST_F(Whole, GivesObjectsOfAllSizes) {
+TEST_F(Fheap, GivesObjectsOfAllSizes) {
     std::vector<void *> taken;
     for (size_t bytes : kSizes) {
         void *p = take(bytes);
@@ -35,7 +35,7 @@ TEST_F(Whole, GivesObjectsOfAllSizes) {
         EXPECT_FALSE(loam_heap_contains(nullptr, p));
         taken.push_back(p);
         lm_heap_check();
-        lm_whole_check(heap_);
+        lm_fheap_check(heap_);
     }
     EXPECT_EQ(std::size(kSizes), objects());
     free_all(taken);
@@ -44,7 +44,7 @@ TEST_F(Whole, GivesObjectsOfAllSizes) {
     EXPECT_EQ(0u, committed());
 }
 
-TEST_F(Whole, SharesNoPageWithMalloc) {
+TEST_F(Fheap, SharesNoPageWithMalloc) {
     for (size_t bytes : kSizes) {
         void *ours = take(bytes), *other = loam_malloc(bytes);
         EXPECT_NE(lm_page_of(ours), lm_page_of(other));
@@ -54,7 +54,7 @@ TEST_F(Whole, SharesNoPageWithMalloc) {
     }
 }
 
-TEST_F(Whole, ZeroesWhatIsToBeZero) {
+TEST_F(Fheap, ZeroesWhatIsToBeZero) {
     for (int round = 0; round < 3; round++) {
         for (size_t bytes : kSizes) {
             auto *p = static_cast<unsigned char *>(loam_heap_calloc(heap_, bytes, 1));
@@ -67,7 +67,7 @@ TEST_F(Whole, ZeroesWhatIsToBeZero) {
 }
 
 /* What it grows by is zero, whatever was in that memory before. */
-TEST_F(Whole, ZeroedObjectsGrowByZeroes) {
+TEST_F(Fheap, ZeroedObjectsGrowByZeroes) {
     for (size_t bytes : {20u, 100u, 1025u, 5000u, 40000u, 65000u, 70000u, 200001u}) {
         for (int round = 0; round < 2; round++) {
             std::vector<void *> dirty;
@@ -88,7 +88,7 @@ TEST_F(Whole, ZeroedObjectsGrowByZeroes) {
     }
 }
 
-TEST_F(Whole, AlignsObjects) {
+TEST_F(Fheap, AlignsObjects) {
     for (size_t align = 1; align <= 1 << 20; align *= 2) {
         for (size_t bytes : {size_t{1}, size_t{100}, size_t{5000}, size_t{100000}}) {
             void *p = loam_heap_malloc_aligned(heap_, bytes, align);
@@ -106,7 +106,7 @@ TEST_F(Whole, AlignsObjects) {
     }
 }
 
-TEST_F(Whole, RefusesWhatIsTooLarge) {
+TEST_F(Fheap, RefusesWhatIsTooLarge) {
     for (size_t bytes :
          {SIZE_MAX, size_t{PTRDIFF_MAX} + 1, SIZE_MAX - 15, size_t{PTRDIFF_MAX} - 1}) {
         errno = 0;
@@ -119,7 +119,7 @@ TEST_F(Whole, RefusesWhatIsTooLarge) {
     EXPECT_EQ(0u, committed());
 }
 
-TEST_F(Whole, ReallocKeepsContentsAndHeap) {
+TEST_F(Fheap, ReallocKeepsContentsAndHeap) {
     std::vector<size_t> steps = {10, 100, 90, 2000, 70000, 200000, 150000, 3000000, 500, 16};
     auto *p = static_cast<unsigned char *>(loam_heap_realloc(heap_, nullptr, steps[0]));
     memset(p, 7, steps[0]);
@@ -130,7 +130,7 @@ TEST_F(Whole, ReallocKeepsContentsAndHeap) {
         size_t kept = std::min(steps[i - 1], steps[i]);
         ASSERT_EQ(kept, first_other(p, kept, 7));
         memset(p, 7, steps[i]);
-        lm_whole_check(heap_);
+        lm_fheap_check(heap_);
     }
     EXPECT_EQ(1u, objects());
     EXPECT_EQ(nullptr, loam_heap_realloc(heap_, p, 0));
@@ -143,7 +143,7 @@ TEST_F(Whole, ReallocKeepsContentsAndHeap) {
     loam_free(other);
 }
 
-TEST_F(Whole, CopiesStrings) {
+TEST_F(Fheap, CopiesStrings) {
     char *all = loam_heap_strdup(heap_, "arena"), *part = loam_heap_strndup(heap_, "arena", 3),
          *more = loam_heap_strndup(heap_, "arena", 100);
     EXPECT_STREQ("arena", all);
@@ -154,7 +154,7 @@ TEST_F(Whole, CopiesStrings) {
 
 /* ---- Who hands out which block ---- */
 
-TEST_F(Whole, OwnFreesAreLocal) {
+TEST_F(Fheap, OwnFreesAreLocal) {
     void *p = take(100);
     lm_page_t *page = lm_page_of(p);
     EXPECT_EQ(lm_thread_token(), page->owner);
@@ -165,7 +165,7 @@ TEST_F(Whole, OwnFreesAreLocal) {
 }
 
 /* Or destroy would end malloc's objects. */
-TEST_F(Whole, WhatOthersFreeIsHandedOutByNoOtherHeap) {
+TEST_F(Fheap, WhatOthersFreeIsHandedOutByNoOtherHeap) {
     std::vector<void *> taken = take(4000, 100);
     std::set<void *> ours(taken.begin(), taken.end());
     in_thread([&] {
@@ -188,7 +188,7 @@ TEST_F(Whole, WhatOthersFreeIsHandedOutByNoOtherHeap) {
 }
 
 /* And the other way round. */
-TEST_F(Whole, HandsOutNoBlockOfMalloc) {
+TEST_F(Fheap, HandsOutNoBlockOfMalloc) {
     std::vector<void *> others;
     in_thread([&] {
         for (int i = 0; i < 4000; i++) others.push_back(loam_malloc(100));
@@ -202,7 +202,7 @@ TEST_F(Whole, HandsOutNoBlockOfMalloc) {
 
 /* ---- Threads ---- */
 
-TEST_F(Whole, EachThreadHasABranch) {
+TEST_F(Fheap, EachThreadHasABranch) {
     void *here = take(100), *there = nullptr;
     in_thread([&] {
         there = take(100);
@@ -224,7 +224,7 @@ TEST_F(Whole, EachThreadHasABranch) {
     EXPECT_EQ(0u, objects());
 }
 
-TEST_F(Whole, AnyThreadFreesWhatAThreadHasLeft) {
+TEST_F(Fheap, AnyThreadFreesWhatAThreadHasLeft) {
     std::vector<void *> left;
     in_thread([&] { left = take(2000, 300); });
     EXPECT_EQ(2000u, objects());
@@ -235,7 +235,7 @@ TEST_F(Whole, AnyThreadFreesWhatAThreadHasLeft) {
     EXPECT_EQ(0u, committed());
 }
 
-TEST_F(Whole, TheWorkerTakesInWhatOthersFreed) {
+TEST_F(Fheap, TheWorkerTakesInWhatOthersFreed) {
     std::vector<void *> taken = take(4000, 100);
     size_t before = committed();
     in_thread([&] { free_all(taken); });
@@ -244,7 +244,7 @@ TEST_F(Whole, TheWorkerTakesInWhatOthersFreed) {
     lm_heap_check();
 }
 
-TEST_F(Whole, ThreadsThatAreAtTheirEndAllocateToo) {
+TEST_F(Fheap, ThreadsThatAreAtTheirEndAllocateToo) {
     if (LM_TSAN) GTEST_SKIP() << "ThreadSanitizer's own part of the thread has ended by then";
     static loam_heap *heap;
     static void *taken;
@@ -278,7 +278,7 @@ TEST_F(Whole, ThreadsThatAreAtTheirEndAllocateToo) {
 
 /* Time for each allocation must not grow by the number of heaps: their branches are found by few
  * steps. */
-TEST_F(Whole, ThousandsInTurn) {
+TEST_F(Fheap, ThousandsInTurn) {
     constexpr size_t kMany = 3000;
     in_thread([&] {
         std::vector<loam_heap *> heaps(kMany);
@@ -291,12 +291,12 @@ TEST_F(Whole, ThousandsInTurn) {
                 ASSERT_EQ(heap, lm_page_of(p)->heap->fheap.fheap);
             }
         }
-        const lm_heap_t *own = lm_heap_mine();
+        const lm_theap_t *own = lm_heap_mine();
         EXPECT_EQ(kMany, own->fheap.branches);
         size_t buckets = size_t{1} << own->fheap.bucket_bits, longest = 0;
         for (size_t i = 0; i < buckets; i++) {
             size_t length = 0;
-            for (lm_heap_t *b = own->fheap.buckets[i]; b != nullptr; b = b->fheap.next_branch)
+            for (lm_theap_t *b = own->fheap.buckets[i]; b != nullptr; b = b->fheap.next_branch)
                 length++;
             longest = std::max(longest, length);
         }
@@ -322,7 +322,7 @@ TEST_F(Whole, ThousandsInTurn) {
 }
 
 /* Whoever ends a heap: its branches serve the next, of any thread. */
-TEST_F(Whole, BranchesOfEndedHeapsAreUsedAgain) {
+TEST_F(Fheap, BranchesOfEndedHeapsAreUsedAgain) {
     constexpr size_t kMany = 200;
     auto use_many = [] {
         std::vector<loam_heap *> heaps(kMany);
@@ -352,7 +352,7 @@ TEST_F(Whole, BranchesOfEndedHeapsAreUsedAgain) {
     }
 }
 
-TEST_F(Whole, StatisticsCountWhatHeapsTake) {
+TEST_F(Fheap, StatisticsCountWhatHeapsTake) {
     std::vector<loam_heap *> heaps(30);
     for (auto &heap : heaps) {
         heap = loam_heap_create();
@@ -363,13 +363,13 @@ TEST_F(Whole, StatisticsCountWhatHeapsTake) {
     lm_span_stats_t span;
     lm_span_stats(&span);
     EXPECT_EQ(span.metadata_bytes + span.meta_bytes, stats.metadata_bytes);
-    EXPECT_GE(span.meta_bytes, 30 * sizeof(lm_heap_t));
+    EXPECT_GE(span.meta_bytes, 30 * sizeof(lm_theap_t));
     for (auto *heap : heaps) loam_heap_destroy(heap);
 }
 
 /* ---- The thread's default ---- */
 
-TEST_F(Whole, MayBeWhatMallocUses) {
+TEST_F(Fheap, MayBeWhatMallocUses) {
     in_thread([&] {
         loam_heap *before = heap_;
         EXPECT_EQ(0, loam_heap_set_default(heap_, &before));
@@ -391,7 +391,7 @@ TEST_F(Whole, MayBeWhatMallocUses) {
     EXPECT_EQ(0u, objects());
 }
 
-TEST_F(Whole, EndingTheDefaultLeadsBack) {
+TEST_F(Fheap, EndingTheDefaultLeadsBack) {
     in_thread([&] {
         ASSERT_EQ(0, loam_heap_set_default(heap_, nullptr));
         (void)loam_malloc(100);
@@ -402,7 +402,7 @@ TEST_F(Whole, EndingTheDefaultLeadsBack) {
     });
 }
 
-TEST_F(Whole, AThreadMayEndWithADefault) {
+TEST_F(Fheap, AThreadMayEndWithADefault) {
     in_thread([&] {
         ASSERT_EQ(0, loam_heap_set_default(heap_, nullptr));
         (void)loam_malloc(100);
@@ -416,10 +416,10 @@ TEST_F(Whole, AThreadMayEndWithADefault) {
 }
 
 /* The worker hides what the thread's malloc uses, and has to put the same back. */
-TEST_F(Whole, AThreadThatWasParkedWakesInItsDefault) {
+TEST_F(Fheap, AThreadThatWasParkedWakesInItsDefault) {
     if (!unit::sleepers_are_seen()) GTEST_SKIP() << unit::kNobodySleeps;
     unit::Helper sleeper;
-    lm_heap_t *own = nullptr;
+    lm_theap_t *own = nullptr;
     void *before = nullptr;
     sleeper.run([&] {
         ASSERT_EQ(0, loam_heap_set_default(heap_, nullptr));
@@ -448,10 +448,10 @@ TEST_F(Whole, AThreadThatWasParkedWakesInItsDefault) {
     EXPECT_EQ(3u, objects());
 }
 
-TEST_F(Whole, OfAParkedThreadMayEnd) {
+TEST_F(Fheap, OfAParkedThreadMayEnd) {
     if (!unit::sleepers_are_seen()) GTEST_SKIP() << unit::kNobodySleeps;
     unit::Helper sleeper;
-    lm_heap_t *own = nullptr;
+    lm_theap_t *own = nullptr;
     sleeper.run([&] {
         (void)take(1000, 100);
         own = lm_heap_mine();
@@ -470,7 +470,7 @@ TEST_F(Whole, OfAParkedThreadMayEnd) {
 
 /* ---- Fork ---- */
 
-TEST_F(Whole, TheChildOfAForkHasItAll) {
+TEST_F(Fheap, TheChildOfAForkHasItAll) {
     if (LM_TSAN) GTEST_SKIP() << "ThreadSanitizer does not follow a fork of many threads";
     std::atomic<int> step{0};
     std::vector<void *> theirs;
@@ -495,7 +495,7 @@ TEST_F(Whole, TheChildOfAForkHasItAll) {
         bad |= numbers.objects == 0 ? 0 : 2;
         void *p = take(100);
         bad |= loam_heap_owns(heap_, p) ? 0 : 4;
-        lm_whole_check(heap_);
+        lm_fheap_check(heap_);
         loam_heap_destroy(heap_);
         loam_heap *next = loam_heap_create();
         bad |= loam_heap_malloc(next, 100) != nullptr ? 0 : 8;

@@ -1,4 +1,4 @@
-/* whole_unit.h: what the tests of first-class heaps share: a heap, objects in it, and its
+/* fheap_unit.h: what the tests of first-class heaps share: a heap, objects in it, and its
  * numbers. */
 #ifndef LOAM_TESTS_UNIT_WHOLE_UNIT_H
 #define LOAM_TESTS_UNIT_WHOLE_UNIT_H
@@ -11,7 +11,7 @@
 
 namespace unit {
 
-class WholeTest : public PausedWorkerTest {
+class FheapTest : public PausedWorkerTest {
   protected:
     void SetUp() override {
         PausedWorkerTest::SetUp();
@@ -20,7 +20,7 @@ class WholeTest : public PausedWorkerTest {
     }
     void TearDown() override {
         if (heap_ != nullptr) {
-            lm_whole_check(heap_);
+            lm_fheap_check(heap_);
             loam_heap_destroy(heap_);
         }
         PausedWorkerTest::TearDown();

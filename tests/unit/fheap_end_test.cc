@@ -1,7 +1,7 @@
-/* whole_end_test.cc: first-class heaps: their end, their limits, and walks over them
+/* fheap_end_test.cc: first-class heaps: their end, their limits, and walks over them
  * (loam/heap.h). */
+#include "fheap_unit.h"
 #include "stderr_of.h"
-#include "whole_unit.h"
 
 #include <sys/mman.h>
 
@@ -19,11 +19,11 @@ using unit::free_all;
 using unit::in_thread;
 using unit::kSizes;
 
-class WholeEnd : public unit::WholeTest {};
+class FheapEnd : public unit::FheapTest {};
 
 /* ---- End ---- */
 
-TEST_F(WholeEnd, DestroyEndsEverythingOfEveryThread) {
+TEST_F(FheapEnd, DestroyEndsEverythingOfEveryThread) {
     for (size_t bytes : kSizes) (void)take(20, bytes);
     in_thread([&] {
         for (size_t bytes : kSizes) (void)take(20, bytes);
@@ -35,7 +35,7 @@ TEST_F(WholeEnd, DestroyEndsEverythingOfEveryThread) {
     EXPECT_EQ(&lm_nobody, lm_page_of(inside));
 } /* TearDown: nothing is in use */
 
-TEST_F(WholeEnd, DestroyWhileAnotherThreadLives) {
+TEST_F(FheapEnd, DestroyWhileAnotherThreadLives) {
     std::thread other;
     std::atomic<int> step{0};
     other = std::thread([&] {
@@ -58,7 +58,7 @@ TEST_F(WholeEnd, DestroyWhileAnotherThreadLives) {
 
 /* A heap made anew may lie where one was: a thread must not take its branch of the old one for the
  * new one's. */
-TEST_F(WholeEnd, AStaleBranchIsNotUsed) {
+TEST_F(FheapEnd, AStaleBranchIsNotUsed) {
     std::atomic<int> step{0};
     std::thread other([&] {
         (void)take(100);
@@ -83,7 +83,7 @@ TEST_F(WholeEnd, AStaleBranchIsNotUsed) {
 }
 
 /* Its pages become orphans, and the branch that they were of the next heap's. */
-TEST_F(WholeEnd, TheNextHeapContainsNothingOfADeletedOne) {
+TEST_F(FheapEnd, TheNextHeapContainsNothingOfADeletedOne) {
     std::vector<void *> left = take(40, 320);
     loam_heap_delete(std::exchange(heap_, loam_heap_create()));
     for (size_t i = 0; i < 40000; i += 500) loam_free(loam_malloc(i)); /* parts with its pages */
@@ -97,7 +97,7 @@ TEST_F(WholeEnd, TheNextHeapContainsNothingOfADeletedOne) {
 }
 
 /* offset.c has no lists for heaps. */
-TEST_F(WholeEnd, ObjectsAtAnOffsetBelongToNone) {
+TEST_F(FheapEnd, ObjectsAtAnOffsetBelongToNone) {
     ASSERT_EQ(0, loam_heap_set_default(heap_, nullptr));
     for (size_t bytes : {100, 5000, 100000, 3000000}) {
         void *p = loam_malloc_aligned_offset(bytes, 4096, 8);
@@ -109,7 +109,7 @@ TEST_F(WholeEnd, ObjectsAtAnOffsetBelongToNone) {
     EXPECT_EQ(1u, objects());
 }
 
-TEST_F(WholeEnd, DeleteMakesObjectsMallocs) {
+TEST_F(FheapEnd, DeleteMakesObjectsMallocs) {
     std::vector<void *> taken, left;
     for (size_t bytes : kSizes) taken.push_back(take(bytes));
     in_thread([&] {
@@ -137,7 +137,7 @@ TEST_F(WholeEnd, DeleteMakesObjectsMallocs) {
         if (lm_page_of(p)->kind == LM_KIND_PAGE) {
             EXPECT_NE(0u, lm_page_of(p)->foreign_class);
         } else {
-            EXPECT_EQ(nullptr, lm_page_of(p)->whole);
+            EXPECT_EQ(nullptr, lm_page_of(p)->fheap);
         }
     }
     step = 2;
@@ -150,7 +150,7 @@ TEST_F(WholeEnd, DeleteMakesObjectsMallocs) {
 }
 
 /* What its pages cost, not its objects: their memory is not even looked at. */
-TEST_F(WholeEnd, DestroyTouchesNoObject) {
+TEST_F(FheapEnd, DestroyTouchesNoObject) {
     if (LOAM_DEBUG) GTEST_SKIP() << "the debug build looks for overflows";
     for (int i = 0; i < 100000; i++) (void)take(100);
     (void)take(500000);
@@ -171,7 +171,7 @@ TEST_F(WholeEnd, DestroyTouchesNoObject) {
     for (auto &[start, bytes] : areas) ASSERT_EQ(0, mprotect(start, bytes, PROT_READ | PROT_WRITE));
 }
 
-TEST_F(WholeEnd, ManyComeAndGo) {
+TEST_F(FheapEnd, ManyComeAndGo) {
     size_t metadata = 0;
     for (int round = 0; round < 3000; round++) {
         loam_heap *heap = loam_heap_create();
@@ -187,7 +187,7 @@ TEST_F(WholeEnd, ManyComeAndGo) {
     }
 }
 
-TEST_F(WholeEnd, NullIsFine) {
+TEST_F(FheapEnd, NullIsFine) {
     loam_heap_destroy(nullptr);
     loam_heap_delete(nullptr);
 }
@@ -196,15 +196,15 @@ TEST_F(WholeEnd, NullIsFine) {
 
 loam_heap *volatile no_heap; /* NULL, which no compiler sees */
 
-class WholeMistakes : public WholeEnd {
+class FheapMistakes : public FheapEnd {
   protected:
     void SetUp() override {
-        WholeEnd::SetUp();
+        FheapEnd::SetUp();
         lm_misuse_policy.ignore = true;
     }
     void TearDown() override {
         lm_misuse_policy.ignore = false;
-        WholeEnd::TearDown();
+        FheapEnd::TearDown();
     }
     static bool told(const char *what, const std::function<void()> &call) {
         std::string said = unit::stderr_of(call);
@@ -213,7 +213,7 @@ class WholeMistakes : public WholeEnd {
     }
 };
 
-TEST_F(WholeMistakes, EndedHeapsAndNullAreReported) {
+TEST_F(FheapMistakes, EndedHeapsAndNullAreReported) {
     loam_heap *ended = loam_heap_create();
     for (bool used : {false, true}) {
         loam_heap *stale = loam_heap_create();
@@ -266,7 +266,7 @@ TEST_F(WholeMistakes, EndedHeapsAndNullAreReported) {
 }
 
 /* In a thread that has used no heap, or another one last. */
-TEST_F(WholeMistakes, InAnyThread) {
+TEST_F(FheapMistakes, InAnyThread) {
     loam_heap *other = loam_heap_create(), *stale = loam_heap_create();
     std::atomic<int> step{0};
     std::thread user([&] {
@@ -287,7 +287,7 @@ TEST_F(WholeMistakes, InAnyThread) {
 }
 
 /* Or that thread's next malloc would meet a heap that is not there. */
-TEST_F(WholeMistakes, AnotherThreadsDefaultDoesNotEnd) {
+TEST_F(FheapMistakes, AnotherThreadsDefaultDoesNotEnd) {
     std::atomic<int> step{0};
     std::thread user([&] {
         ASSERT_EQ(0, loam_heap_set_default(heap_, nullptr));
@@ -314,7 +314,7 @@ TEST_F(WholeMistakes, AnotherThreadsDefaultDoesNotEnd) {
     user.join();
 }
 
-TEST_F(WholeMistakes, AHandleIsNotUsedAgainAtOnce) {
+TEST_F(FheapMistakes, AHandleIsNotUsedAgainAtOnce) {
     loam_heap *old = heap_;
     end();
     std::vector<loam_heap *> later(64);
@@ -328,7 +328,7 @@ TEST_F(WholeMistakes, AHandleIsNotUsedAgainAtOnce) {
 
 /* ---- Limits ---- */
 
-TEST_F(WholeEnd, AHardLimitRefuses) {
+TEST_F(FheapEnd, AHardLimitRefuses) {
     constexpr size_t kLimit = 1 << 20;
     loam_heap_set_limits(heap_, SIZE_MAX, kLimit, nullptr, nullptr);
     std::vector<void *> taken;
@@ -344,13 +344,13 @@ TEST_F(WholeEnd, AHardLimitRefuses) {
     EXPECT_GT(taken.size(), 800u);
     EXPECT_LE(committed(), kLimit);
     EXPECT_EQ(nullptr, loam_heap_malloc(heap_, 70000));
-    lm_whole_check(heap_);
+    lm_fheap_check(heap_);
     free_all(taken);
     void *large = loam_heap_malloc(heap_, 900000);
     EXPECT_NE(nullptr, large) << "empty pages go back first";
     EXPECT_EQ(nullptr, loam_heap_realloc(heap_, large, 2000000));
     EXPECT_TRUE(loam_heap_owns(heap_, large)) << "as it was";
-    lm_whole_check(heap_);
+    lm_fheap_check(heap_);
     loam_heap_set_limits(heap_, SIZE_MAX, SIZE_MAX, nullptr, nullptr);
     large = loam_heap_realloc(heap_, large, 2000000);
     EXPECT_NE(nullptr, large);
@@ -362,7 +362,7 @@ struct Told {
     void *object = nullptr;
 };
 
-TEST_F(WholeEnd, LimitsAsThoseOfTheProcess) {
+TEST_F(FheapEnd, LimitsAsThoseOfTheProcess) {
     EXPECT_EQ(-EINVAL, loam_heap_set_limits(heap_, 2 << 20, 1 << 20, nullptr, nullptr));
     loam_heap_numbers numbers;
     loam_heap_usage(heap_, &numbers);
@@ -380,7 +380,7 @@ TEST_F(WholeEnd, LimitsAsThoseOfTheProcess) {
     loam_free(take(10 << 20)); /* 0 is no limit */
 }
 
-TEST_F(WholeEnd, ASoftLimitBelowWhatIsInUseIsTold) {
+TEST_F(FheapEnd, ASoftLimitBelowWhatIsInUseIsTold) {
     int times = 0;
     std::vector<void *> taken = take(10, 200000);
     EXPECT_EQ(0, loam_heap_set_limits(
@@ -394,7 +394,7 @@ TEST_F(WholeEnd, ASoftLimitBelowWhatIsInUseIsTold) {
     EXPECT_EQ(1, times) << "once";
 }
 
-TEST_F(WholeEnd, ASoftLimitIsTold) {
+TEST_F(FheapEnd, ASoftLimitIsTold) {
     Told told;
     loam_heap_set_limits(
         heap_, 500000, SIZE_MAX,
@@ -417,7 +417,7 @@ TEST_F(WholeEnd, ASoftLimitIsTold) {
 }
 
 /* What move asks for beyond what is needed, too. */
-TEST_F(WholeEnd, AHardLimitHoldsWhileObjectsGrow) {
+TEST_F(FheapEnd, AHardLimitHoldsWhileObjectsGrow) {
     constexpr size_t kLimit = 60 << 20;
     loam_heap_set_limits(heap_, SIZE_MAX, kLimit, nullptr, nullptr);
     std::vector<void *> between;
@@ -429,15 +429,15 @@ TEST_F(WholeEnd, AHardLimitHoldsWhileObjectsGrow) {
         p = there;
         EXPECT_LE(committed(), kLimit);
         EXPECT_LE(committed(), most());
-        lm_whole_check(heap_);
+        lm_fheap_check(heap_);
     }
     EXPECT_EQ(nullptr, loam_heap_realloc(heap_, p, (60 << 20) + 1));
     EXPECT_TRUE(loam_heap_owns(heap_, p));
-    lm_whole_check(heap_);
+    lm_fheap_check(heap_);
     free_all(between);
 }
 
-TEST_F(WholeEnd, WhatShrinksIsNeverCounted) {
+TEST_F(FheapEnd, WhatShrinksIsNeverCounted) {
     void *p = take(10 << 20);
     loam_heap_set_limits(heap_, SIZE_MAX, 1 << 20, nullptr, nullptr);
     EXPECT_EQ(p, loam_expand(p, 10 << 20)) << "as it is";
@@ -447,10 +447,10 @@ TEST_F(WholeEnd, WhatShrinksIsNeverCounted) {
     EXPECT_TRUE(loam_heap_owns(heap_, p));
     EXPECT_EQ(nullptr, loam_expand(p, 40 << 20));
     EXPECT_LE(committed(), size_t{4} << 20);
-    lm_whole_check(heap_);
+    lm_fheap_check(heap_);
 }
 
-TEST_F(WholeEnd, ASoftLimitIsToldOfWhatGrows) {
+TEST_F(FheapEnd, ASoftLimitIsToldOfWhatGrows) {
     for (bool moves : {false, true}) {
         Told told;
         void *p = take(1 << 20), *next = moves ? loam_malloc(100000) : nullptr;
@@ -482,7 +482,7 @@ TEST_F(WholeEnd, ASoftLimitIsToldOfWhatGrows) {
 
 /* ---- What is in it ---- */
 
-TEST_F(WholeEnd, AWalkSeesEveryObjectOnce) {
+TEST_F(FheapEnd, AWalkSeesEveryObjectOnce) {
     std::mt19937 random(5);
     std::map<void *, size_t> alive;
     auto shuffle = [&] {
@@ -526,7 +526,7 @@ TEST_F(WholeEnd, AWalkSeesEveryObjectOnce) {
     }
 }
 
-TEST_F(WholeEnd, AWalkMayEndEarly) {
+TEST_F(FheapEnd, AWalkMayEndEarly) {
     (void)take(1000, 100);
     int left = 10;
     EXPECT_FALSE(loam_heap_visit(
@@ -538,7 +538,7 @@ TEST_F(WholeEnd, AWalkMayEndEarly) {
 }
 
 /* contains, owns and visit of NULL speak of the same objects. */
-TEST_F(WholeEnd, NullIsTheThreadsOwnPages) {
+TEST_F(FheapEnd, NullIsTheThreadsOwnPages) {
     in_thread([&] {
         void *small = loam_malloc(100), *large = loam_malloc(300000),
              *offset = loam_malloc_aligned_offset(100, 64, 8), *of_other = nullptr;
@@ -561,7 +561,7 @@ TEST_F(WholeEnd, NullIsTheThreadsOwnPages) {
     });
 }
 
-TEST_F(WholeEnd, TellsItsOwnFromOthers) {
+TEST_F(FheapEnd, TellsItsOwnFromOthers) {
     auto *p = static_cast<char *>(take(100)), *large = static_cast<char *>(take(300000));
     void *freed = take(100);
     loam_free(freed);

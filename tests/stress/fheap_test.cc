@@ -1,4 +1,4 @@
-/* whole_test.cc: first-class heaps of many threads, while the worker collects, threads come and go,
+/* fheap_test.cc: first-class heaps of many threads, while the worker collects, threads come and go,
  * and heaps end.
  *
  * Every block is stamped, and the stamp is checked before the block is freed. A block that two
@@ -22,7 +22,7 @@ namespace {
 
 using namespace stress;
 
-class Whole : public Stress {
+class Fheap : public Stress {
   protected:
     void TearDown() override {
         loam_collect();
@@ -90,7 +90,7 @@ size_t objects_in(loam_heap *heap) {
     return numbers.objects;
 }
 
-TEST_F(Whole, TrafficBetweenThreadsAndHeaps) {
+TEST_F(Fheap, TrafficBetweenThreadsAndHeaps) {
     static std::array<Table, kHeaps + 1> tables;
     Heaps heaps;
     for (auto &heap : heaps) heap = loam_heap_create();
@@ -112,7 +112,7 @@ TEST_F(Whole, TrafficBetweenThreadsAndHeaps) {
     }
     for (auto &thread : threads) thread.join();
     for (size_t i = 0; i < kHeaps; i++) {
-        lm_whole_check(heaps[i]);
+        lm_fheap_check(heaps[i]);
         EXPECT_EQ(held_in(tables[i]), objects_in(heaps[i]));
     }
     /* One ends with its objects, one hands them over, one is emptied. */
@@ -125,7 +125,7 @@ TEST_F(Whole, TrafficBetweenThreadsAndHeaps) {
 }
 
 /* Heaps that several threads use and one thread ends, again and again at the same address. */
-TEST_F(Whole, GenerationsOfHeaps) {
+TEST_F(Fheap, GenerationsOfHeaps) {
     std::atomic<loam_heap *> shared{nullptr};
     std::atomic<unsigned> round{0}, done{0};
     std::atomic<bool> ending{false};
@@ -177,7 +177,7 @@ TEST_F(Whole, GenerationsOfHeaps) {
         done = 0;
         round.fetch_add(1, std::memory_order_release);
         while (done.load(std::memory_order_acquire) != kThreads) std::this_thread::yield();
-        lm_whole_check(heap);
+        lm_fheap_check(heap);
         loam_heap_destroy(heap);
     }
     ending = true;
@@ -185,7 +185,7 @@ TEST_F(Whole, GenerationsOfHeaps) {
 }
 
 /* Objects are freed by all while their heap is deleted. */
-TEST_F(Whole, DeletedWhileOthersFree) {
+TEST_F(Fheap, DeletedWhileOthersFree) {
     Clock clock;
     for (unsigned rounds = 0; clock.running(rounds, 3); rounds++) {
         static Table table;
@@ -222,7 +222,7 @@ TEST_F(Whole, DeletedWhileOthersFree) {
 }
 
 /* At no moment, whatever the threads ask for at a time: neither is the peak higher. */
-TEST_F(Whole, AHardLimitHoldsAmongThreads) {
+TEST_F(Fheap, AHardLimitHoldsAmongThreads) {
     constexpr size_t kLimit = 4 << 20;
     loam_heap *heap = loam_heap_create();
     if (loam_heap_set_limits(heap, 0, kLimit, nullptr, nullptr) != 0) fail("limit", heap);
@@ -245,13 +245,13 @@ TEST_F(Whole, AHardLimitHoldsAmongThreads) {
     loam_heap_usage(heap, &numbers);
     EXPECT_EQ(0u, numbers.objects);
     EXPECT_LE(numbers.committed_bytes_most, kLimit);
-    lm_whole_check(heap);
+    lm_fheap_check(heap);
     loam_heap_destroy(heap);
 }
 
 /* Each thread goes round many heaps of its own, and hands some over to be ended by others: branches
  * leave its index while it looks for others there, and come into that of the next. */
-TEST_F(Whole, ManyHeapsEndBehindTheirThreads) {
+TEST_F(Fheap, ManyHeapsEndBehindTheirThreads) {
     constexpr size_t kOwn = 60;
     static std::array<std::atomic<loam_heap *>, 64> ending;
     std::vector<std::thread> threads;
@@ -287,7 +287,7 @@ TEST_F(Whole, ManyHeapsEndBehindTheirThreads) {
                 if (block != nullptr) free_block(block);
             }
             for (loam_heap *heap : heaps) {
-                lm_whole_check(heap);
+                lm_fheap_check(heap);
                 loam_heap_destroy(heap);
             }
         });
@@ -296,7 +296,7 @@ TEST_F(Whole, ManyHeapsEndBehindTheirThreads) {
     for (auto &heap : ending) loam_heap_destroy(heap.exchange(nullptr));
 }
 
-TEST_F(Whole, ForksInTheMidst) {
+TEST_F(Fheap, ForksInTheMidst) {
     if (LM_TSAN) GTEST_SKIP() << "ThreadSanitizer does not follow a fork of many threads";
     static std::array<Table, kHeaps + 1> tables;
     Heaps heaps;
@@ -321,7 +321,7 @@ TEST_F(Whole, ForksInTheMidst) {
             for (auto *heap : heaps) loam_heap_destroy(heap);
             loam_heap *next = loam_heap_create();
             for (int i = 0; i < 2000; i++) (void)make_in(next, some_size(random), i);
-            lm_whole_check(next);
+            lm_fheap_check(next);
             (void)held_in(tables[kHeaps]);
             _exit(failures == 0 ? 0 : 1);
         }

@@ -1,8 +1,8 @@
-/* whole_others_test.cc: first-class heaps together with other features: objects that come from
+/* fheap_others_test.cc: first-class heaps together with other features: objects that come from
  * elsewhere, chunks of regions, threads that use a heap only by its handle, walks while memory is
  * short. */
+#include "fheap_unit.h"
 #include "sleepers.h"
-#include "whole_unit.h"
 
 extern "C" {
 #include "family/family.h"
@@ -12,10 +12,10 @@ namespace {
 
 using unit::free_all;
 
-class WholeOthers : public unit::WholeTest {};
+class FheapOthers : public unit::FheapTest {};
 
 /* A large one that is moved by its pages comes along as well. */
-TEST_F(WholeOthers, LargeObjectsMoveIntoTheHeapThatIsNamed) {
+TEST_F(FheapOthers, LargeObjectsMoveIntoTheHeapThatIsNamed) {
     const size_t kBytes = 4 << 20, kMore = 64 << 20;
     auto *p = static_cast<char *>(loam_malloc(kBytes));
     void *behind = loam_malloc(kBytes);
@@ -34,14 +34,14 @@ TEST_F(WholeOthers, LargeObjectsMoveIntoTheHeapThatIsNamed) {
     auto *last = static_cast<char *>(loam_realloc(again, 4 * kMore));
     ASSERT_NE(nullptr, last);
     EXPECT_TRUE(last == again || loam_heap_of(last) == nullptr);
-    lm_whole_check(heap_);
-    lm_whole_check(other);
+    lm_fheap_check(heap_);
+    lm_fheap_check(other);
     free_all({last, behind, next});
     loam_heap_destroy(other);
 }
 
 /* The thread keeps chunks of regions that have ended, and the heap may end before it uses them. */
-TEST_F(WholeOthers, ChunksOfRegionsAreNotOfTheHeapThatMallocUses) {
+TEST_F(FheapOthers, ChunksOfRegionsAreNotOfTheHeapThatMallocUses) {
     if (lm_tool_watches()) GTEST_SKIP() << "a tool watches: chunks that ended are kept";
     unit::in_thread([this] {
         ASSERT_EQ(0, loam_heap_set_default(heap_, nullptr));
@@ -60,7 +60,7 @@ TEST_F(WholeOthers, ChunksOfRegionsAreNotOfTheHeapThatMallocUses) {
 
 /* It never takes the slow path of its own malloc, where branches of deleted heaps are parted with
  * otherwise. */
-TEST_F(WholeOthers, BranchesOfDeletedHeapsAreUsedAgainByThreadsWithoutAMalloc) {
+TEST_F(FheapOthers, BranchesOfDeletedHeapsAreUsedAgainByThreadsWithoutAMalloc) {
     unit::Helper named;
     size_t branches[2];
     for (size_t &count : branches) {
@@ -78,7 +78,7 @@ TEST_F(WholeOthers, BranchesOfDeletedHeapsAreUsedAgainByThreadsWithoutAMalloc) {
 
 /* Who finds no memory meanwhile collects from all heaps but leaves this one's pages where they
  * are. */
-TEST_F(WholeOthers, AWalkMeetsTheHeapsPagesWhileMemoryIsShort) {
+TEST_F(FheapOthers, AWalkMeetsTheHeapsPagesWhileMemoryIsShort) {
     std::vector<void *> theirs;
     unit::Helper other;
     other.run([&] { theirs = take(20000, 200); });

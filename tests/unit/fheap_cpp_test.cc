@@ -1,4 +1,4 @@
-/* whole_cpp_test.cc: loam/heap.hpp: owners, scopes, memory resources, allocators. */
+/* fheap_cpp_test.cc: loam/heap.hpp: owners, scopes, memory resources, allocators. */
 #include "heap_unit.h"
 
 #include "loam/heap.hpp"
@@ -12,9 +12,9 @@
 
 namespace {
 
-class WholeCpp : public unit::HeapTest {};
+class FheapCpp : public unit::HeapTest {};
 
-TEST_F(WholeCpp, AnOwnerEndsItsHeap) {
+TEST_F(FheapCpp, AnOwnerEndsItsHeap) {
     void *p;
     {
         loam::heap heap;
@@ -33,7 +33,7 @@ TEST_F(WholeCpp, AnOwnerEndsItsHeap) {
     EXPECT_EQ(&lm_nobody, lm_page_of(p));
 }
 
-TEST_F(WholeCpp, DissolvedObjectsLiveOn) {
+TEST_F(FheapCpp, DissolvedObjectsLiveOn) {
     loam::heap heap;
     void *p = heap.alloc(100);
     memset(p, 1, 100);
@@ -42,7 +42,7 @@ TEST_F(WholeCpp, DissolvedObjectsLiveOn) {
     loam_free(p);
 }
 
-TEST_F(WholeCpp, ALimitThrows) {
+TEST_F(FheapCpp, ALimitThrows) {
     loam::heap heap;
     heap.limit(1 << 20);
     EXPECT_NO_THROW((void)heap.alloc(100000));
@@ -51,7 +51,7 @@ TEST_F(WholeCpp, ALimitThrows) {
 }
 
 /* It would leave the worker paused for good: it ends the program at once instead. */
-TEST_F(WholeCpp, AVisitorMustNotThrow) {
+TEST_F(FheapCpp, AVisitorMustNotThrow) {
     static_assert(noexcept(
         loam_heap_visit(nullptr, std::declval<loam_heap_area_visitor *>(), nullptr, nullptr)));
     loam::heap heap;
@@ -69,7 +69,7 @@ TEST_F(WholeCpp, AVisitorMustNotThrow) {
         "");
 }
 
-TEST_F(WholeCpp, ScopesNest) {
+TEST_F(FheapCpp, ScopesNest) {
     unit::in_thread([] {
         loam::heap outer, inner;
         {
@@ -88,7 +88,7 @@ TEST_F(WholeCpp, ScopesNest) {
     });
 }
 
-TEST_F(WholeCpp, ContainersLiveInIt) {
+TEST_F(FheapCpp, ContainersLiveInIt) {
     loam::heap heap;
     loam::heap_resource resource(heap);
     std::pmr::map<int, std::pmr::string> map(&resource);

@@ -1,4 +1,4 @@
-/* whole_test.cc: memory is refused to first-class heaps, at every single call of the operating
+/* fheap_test.cc: memory is refused to first-class heaps, at every single call of the operating
  * system in turn.
  *
  * As enomem_test.cc does it: once in peace, to count the calls; then once for each, refused alone,
@@ -100,8 +100,8 @@ void workload(Found &found) {
     for (size_t i = 0; i < 7; i++) objects.grow(i, 2 * objects.all[i].second + 70000);
     objects.check();
     others.check();
-    lm_whole_check(heap);
-    lm_whole_check(other);
+    lm_fheap_check(heap);
+    lm_fheap_check(other);
     loam_heap_delete(other);
     others.check();
     for (auto &[p, bytes] : others.all) loam_free(p);
@@ -124,7 +124,7 @@ Found with_refusals(size_t first, size_t count) {
     });
 }
 
-TEST(WholeRefused, EveryCallInTurn) {
+TEST(FheapRefused, EveryCallInTurn) {
     EFFORT_ONE_THREAD();
     size_t calls = with_refusals(0, 0).calls;
     ASSERT_GT(calls, 10u);

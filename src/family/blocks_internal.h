@@ -1,4 +1,4 @@
-/* blocks_room.h: declarations that the files of the blocks share.
+/* blocks_internal.h: declarations that the files of the blocks share.
  *
  *   blocks.c         the calls: init, alloc, realloc, record
  *   blocks_slab.c    where blocks come from: lists, slabs, large objects, trim, reset
@@ -7,8 +7,8 @@
  *   blocks_fit.c     histograms, and classes that suit them
  *
  * The caller of each function here holds the instance's lock, if it has one. */
-#ifndef LM_FAMILY_BLOCKS_ROOM_H
-#define LM_FAMILY_BLOCKS_ROOM_H
+#ifndef LM_FAMILY_BLOCKS_INTERNAL_H
+#define LM_FAMILY_BLOCKS_INTERNAL_H
 
 #include "family/family.h"
 #include "loam/blocks.h"

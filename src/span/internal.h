@@ -1,6 +1,6 @@
-/* room.h: what the files of this folder share; no other file includes it. */
-#ifndef LM_SPAN_ROOM_H
-#define LM_SPAN_ROOM_H
+/* internal.h: what the files of this folder share; no other file includes it. */
+#ifndef LM_SPAN_INTERNAL_H
+#define LM_SPAN_INTERNAL_H
 
 #include "span/span.h"
 

@@ -1,7 +1,7 @@
-/* due.c: what a slow path of malloc calls besides: heartbeats, deferred frees, the soft limit, and
+/* slowpath_hooks.c: what a slow path of malloc calls besides: heartbeats, deferred frees, the soft limit, and
  * the handlers for an end of memory.
  *
- *   slow path   lm_beating? ──> count, call the program's deferred free
+ *   slow path   lm_heartbeat_wanted? ──> count, call the program's deferred free
  *               allocate
  *               lm_limit_crossed? ──> collect, purge, call the program's limit handler
  *   no memory   once: call the deferred free with force; free what waits in checked builds;
@@ -16,13 +16,13 @@
  */
 #include "heap/core.h"
 
-/* Bits that lm_room_found keeps in *tries, above the number of calls of the handler: a collection
+/* Bits that lm_memory_found keeps in *tries, above the number of calls of the handler: a collection
  * has been tried; no note of a failed collection is due any more. */
 enum { COLLECTED = 1 << 30, NOTED = 1 << 29 };
 /* Milliseconds after a collection in vain during which it is not repeated. */
 enum { VAIN_MS = 10 };
 
-LM_COLD void lm_beat(void) {
+LM_COLD void lm_heartbeat(void) {
     if (lm_told_may()) (void)lm_deferred_free(false);
 }
 
@@ -71,10 +71,10 @@ static bool worth_collecting(size_t bytes) {
 
 /* Frees memory that loam keeps, without the out-of-memory handler. others: also what other threads
  * keep. Returns false iff there was nothing to free. No lock held. */
-static bool collect(bool others) {
+static bool hooks_collect(bool others) {
     if (!lm_told_may()) return false;
     /* Relaxed: a deferred free that is registered at this moment may be missed. */
-    bool asked = lm_load_relaxed(&lm_beating) && lm_deferred_free(true);
+    bool asked = lm_load_relaxed(&lm_heartbeat_wanted) && lm_deferred_free(true);
     bool limited = lm_limit_is_hard(), waited = lm_reuse_unkeep();
     /* In a program that has entered a sandbox, the system may not be asked what threads do. */
     if (!asked && !limited && !lm_purge_allowed() && !lm_quarantine_waits()) return waited;
@@ -87,20 +87,20 @@ static bool collect(bool others) {
     return true;
 }
 
-LM_COLD bool lm_room_found(size_t bytes, unsigned *tries) {
+LM_COLD bool lm_memory_found(size_t bytes, unsigned *tries) {
     if ((*tries & COLLECTED) == 0) {
         bool others = lm_purge_allowed() && worth_collecting(bytes);
         *tries |= others ? COLLECTED : COLLECTED | NOTED;
         /* A request that even an empty arena could not hold is refused at once: programs that probe
          * for limits make millions of these requests. */
-        if (lm_span_could_hold(bytes) && collect(others)) return true;
+        if (lm_span_could_hold(bytes) && hooks_collect(others)) return true;
     } else if ((*tries & NOTED) == 0) {
         *tries |= NOTED;
         note_vain(bytes);
     }
     unsigned done = *tries & (COLLECTED | NOTED);
     *tries &= ~(unsigned)(COLLECTED | NOTED);
-    bool made = lm_room_made(bytes, tries);
+    bool made = lm_memory_made(bytes, tries);
     *tries |= done;
     return made;
 }

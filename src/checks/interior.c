@@ -1,4 +1,4 @@
-/* inside.c: finds, without a lock, how many bytes are left from a pointer into an object to that
+/* interior.c: finds, without a lock, how many bytes are left from a pointer into an object to that
  * object's end.
  *
  *   block   [ object ......... | trailer ]    large   [ slice | slice | slice ... ]
@@ -35,9 +35,9 @@ static lm_page_t *page_around(const char *p, size_t back) {
 }
 
 /* Returns the bytes of an object. Returns SIZE_MAX iff the object is known to be free. */
-static size_t bytes_of(const lm_page_t *page, const char *object) {
+static size_t interior_bytes_of(const lm_page_t *page, const char *object) {
 #if LOAM_DEBUG
-    size_t room = lm_block_room(page, object), requested;
+    size_t room = lm_block_usable(page, object), requested;
     lm_state_t state = lm_word_get(object + room, &requested);
     if (state == LM_STATE_FREED) return SIZE_MAX;
     return state == LM_STATE_USED && requested <= room ? requested : room;
@@ -81,7 +81,7 @@ static size_t room_in_slot(const char *p, const char **object) {
     return p < end ? (size_t)(end - p) : 0;
 }
 
-size_t lm_room_inside(const void *pointer, size_t back, const char **object) {
+size_t lm_interior_usable(const void *pointer, size_t back, const char **object) {
     const char *p = (const char *)pointer;
     const lm_page_t *page = page_around(p, back);
     uint8_t kind = lm_peek(&page->kind);
@@ -91,7 +91,7 @@ size_t lm_room_inside(const void *pointer, size_t back, const char **object) {
                         : kind == LM_KIND_LARGE                       ? object_in_large(page, p)
                                                                       : NULL;
     if (found == NULL || p < found) return SIZE_MAX;
-    size_t bytes = bytes_of(page, found), before = (size_t)(p - found);
+    size_t bytes = interior_bytes_of(page, found), before = (size_t)(p - found);
     if (bytes == SIZE_MAX) return SIZE_MAX;
     *object = found;
     return before < bytes ? bytes - before : 0;
