@@ -21,10 +21,10 @@
  * blocks do not count. The ring of larger classes holds back OTHERS blocks. Where threads are many,
  * these limits are smaller. A block that waits counts as in use for its page, so longer rings would
  * keep more pages. Chance decides how long a block waits: at least one free into its ring, and on
- * average as many frees as blocks must wait. While some thread counts allocations (lm_slowpath_hook_limit),
- * malloc takes no block from a ring. The owner empties the rings when it ends or collects, the
- * worker when the owner sleeps, and the child after a fork. Blocks between their ring and their
- * page while another thread forks are lost to the child.
+ * average as many frees as blocks must wait. While some thread counts allocations
+ * (lm_slowpath_hook_limit), malloc takes no block from a ring. The owner empties the rings when it
+ * ends or collects, the worker when the owner sleeps, and the child after a fork. Blocks between
+ * their ring and their page while another thread forks are lost to the child.
  * Invariant: ready - taken <= most, and most + mask + 1 == places. The places from `taken` to the
  * end hold free blocks of the classes, or NULL, and no block is in two of them.
  */

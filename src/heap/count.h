@@ -4,10 +4,10 @@
  *              counted here                      not here
  *
  * Each list is counted when it leaves its page and becomes ready to hand out. The page's counts
- * give the list's length: page->carved has the blocks that were carved, and page->reused_total the blocks
- * that are handed out again. The owner writes both. Blocks of other threads' pages that are handed
- * out (remote.c, transfer.c) are counted for the process, by class. A list that is put back is
- * subtracted. The blocks that the calling thread's heaps still have ready are counted by a walk,
+ * give the list's length: page->carved has the blocks that were carved, and page->reused_total the
+ * blocks that are handed out again. The owner writes both. Blocks of other threads' pages that are
+ * handed out (remote.c, transfer.c) are counted for the process, by class. A list that is put back
+ * is subtracted. The blocks that the calling thread's heaps still have ready are counted by a walk,
  * and subtracted, when the program asks. So
  *
  *   blocks ever allocated = handed out - ready

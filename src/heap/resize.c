@@ -180,8 +180,8 @@ static bool resize_stays(const lm_page_t *page, const void *p, size_t bytes) {
            LM_LIKELY(!lm_is_offset(page));
 }
 
-/* Writes the trailer of an object that stays. Without trailers, lm_trailer_write does nothing, and a sampled
- * object is shrunk here. */
+/* Writes the trailer of an object that stays. Without trailers, lm_trailer_write does nothing, and
+ * a sampled object is shrunk here. */
 static void *mark_here(lm_page_t *page, void *p, size_t bytes) {
     if (LM_TRAILER == 0 && page->kind == LM_KIND_SAMPLED) lm_sampled_shrink(page, bytes);
     return lm_trailer_write(p, bytes);

@@ -1,5 +1,5 @@
-/* slowpath_hooks.c: what a slow path of malloc calls besides: heartbeats, deferred frees, the soft limit, and
- * the handlers for an end of memory.
+/* slowpath_hooks.c: what a slow path of malloc calls besides: heartbeats, deferred frees, the soft
+ * limit, and the handlers for an end of memory.
  *
  *   slow path   lm_heartbeat_wanted? ──> count, call the program's deferred free
  *               allocate

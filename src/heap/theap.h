@@ -1,7 +1,7 @@
 /* theap.h: the heap of one thread: its data, and the part of it that each wing owns.
  *
- *   lm_theap_t   [ head[], current[] | lists of pages, lock, owner | parts of the wings | notified ]
- *                 the two fast paths  slow paths, under the lock                         any thread
+ *   lm_theap_t   [ head[], current[] | lists of pages, lock, owner | the wings' parts | notified ]
+ *                 the two fast paths  slow paths, under the lock                       any thread
  *
  * heap.h includes this file. Functions on a heap are declared in heap.h (for other layers) and in
  * core.h (for the heap's own files and its wings).

@@ -9,14 +9,14 @@
  *   Installed again over a handler H that knows loam's:
  *     system ──> level 1 ──> H ──> level 0 ──> the handler before H
  *
- * It is installed only when a feature wants to judge (sampling/sampled.c). It calls nothing that could
- * take a lock. It passes signals on nearly as if it were absent: with the same signal mask and
- * arguments, on the alternate stack only if the former handler asks for it (or there is no former
- * handler). It does not notice a handler that is installed later: that handler is called, and this
- * one only if the signal is passed on to it. A program that installs a handler later has the
- * address of loam's, and may call it or put it back. So each installation is a function of its own,
- * a level, which passes signals on to the handler before it and to no newer one. Signals sent by
- * kill are passed on without judging.
+ * It is installed only when a feature wants to judge (sampling/sampled.c). It calls nothing that
+ * could take a lock. It passes signals on nearly as if it were absent: with the same signal mask
+ * and arguments, on the alternate stack only if the former handler asks for it (or there is no
+ * former handler). It does not notice a handler that is installed later: that handler is called,
+ * and this one only if the signal is passed on to it. A program that installs a handler later has
+ * the address of loam's, and may call it or put it back. So each installation is a function of its
+ * own, a level, which passes signals on to the handler before it and to no newer one. Signals sent
+ * by kill are passed on without judging.
  */
 #define _GNU_SOURCE 1 /* names of registers in ucontext.h */
 #include "os/os.h"

@@ -90,12 +90,11 @@ static void reserved_tell(const lm_reserve_t *want, const tally_t *tally) {
     /* Relaxed: an independent word. */
     if (tally->medium + other + tally->missing == 0 || lm_load_relaxed(&lm_misuse_policy.quiet))
         return;
-    lm_print(
-        "loam: of %zu MiB wanted in huge pages of %zu MiB, %zu MiB are; %zu MiB are in pages of 2 MiB, %zu MiB %s, and "
-        "for %zu MiB there was no time",
-        (tally->huge + tally->medium + other + tally->missing) / mib, want->page_bytes / mib,
-        tally->huge / mib, tally->medium / mib, other / mib,
-        want->pool_only ? "not reserved" : "in the system's own", tally->missing / mib);
+    lm_print("loam: of %zu MiB wanted in huge pages of %zu MiB, %zu MiB are; "
+             "%zu MiB are in pages of 2 MiB, %zu MiB %s, and for %zu MiB there was no time",
+             (tally->huge + tally->medium + other + tally->missing) / mib, want->page_bytes / mib,
+             tally->huge / mib, tally->medium / mib, other / mib,
+             want->pool_only ? "not reserved" : "in the system's own", tally->missing / mib);
 }
 
 /* Returns all but the first `bytes` bytes of the span to the arena, before these become a range.
