@@ -2,8 +2,8 @@
  *
  *   before, one thread       no lock is taken, and signal handlers may fork (decision 0029)
  *   before, several threads  the forking thread holds every lock, in the order of locks.c, until
- *                            the fork is done. A thread that the fork waits for meanwhile passes the
- *                            locks (os/lock.h)
+ *                            the fork is done. A thread that the fork waits for meanwhile
+ *                            passes the locks (os/lock.h)
  *   before, in a handler     if a signal handler forks that has interrupted its own thread in the
  *                            heap, no lock is taken: the thread holds what the fork would wait for
  *   after, parent            the locks are given
