@@ -375,8 +375,8 @@ inline malloc(h) {
 
 proctype Thread(byte h; byte lives) {
     byte held = 1, n, to;
-    bit alive = 1, listed, q, o, ok, emptied, may_malloc = 1;
-    bit may_keep = (h == 1); /* one is enough, and bounds the search */
+    /* One thread that may keep its heap is enough, and bounds the search. */
+    bit alive = 1, listed, q, o, ok, emptied, may_malloc = 1, may_keep = (h == 1);
     do
     :: released && held == 0 && !listed -> break
     :: held > 0 && alive -> thread_free(h)
