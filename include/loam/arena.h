@@ -1,9 +1,14 @@
 /* loam/arena.h: arenas: memory with properties of its own for malloc and heaps: memory of the
  * program, huge pages, or memory of a NUMA node.
  *
- *     loam_arena *arena;
- *     int error = loam_manage_memory(start, bytes, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, &arena);
- *     loam_heap *heap = error == 0 ? loam_heap_create_in(arena, false) : NULL;
+ *     static char range[8 << 20];
+ *     loam_arena *arena = NULL;
+ *     unsigned flags = LOAM_ARENA_EXCLUSIVE;
+ *     if (loam_manage_memory(range, sizeof range, flags, LOAM_NODE_ANY, &arena) == 0) {
+ *         loam_heap *heap = loam_heap_create_in(arena, false); // its objects lie in `range`
+ *         loam_heap_destroy(heap);
+ *         loam_arena_destroy(arena);
+ *     }
  *
  * loam takes memory from the system by itself; most programs need no arena. Choose one if objects
  * must lie in certain memory: a shared or locked mapping, a device's memory, a static array. Choose

@@ -1,8 +1,14 @@
 /* loam/handlers.h: functions of the program that loam calls: with its output lines, with its
  * reports, and when memory runs out.
  *
- *     static bool drop(size_t size, void *cache) { return cache_clear(cache) > 0; }
- *     loam_oom_register(drop, cache);      called before malloc returns NULL
+ *     static int cached = 1;
+ *     static bool drop(size_t size, void *cache) {
+ *         int *entries = cache;
+ *         bool dropped = size > 0 && *entries > 0;
+ *         *entries = 0;
+ *         return dropped; // true: malloc tries again
+ *     }
+ *     loam_oom_register(drop, &cached); // drop is called before malloc returns NULL
  *
  * Choose them if standard error leads nowhere, a crash must be logged before it happens, or a cache
  * can be dropped to make room. Without them, lines and reports go to standard error, and malloc
@@ -14,7 +20,7 @@
  *     a mistake              error handler, then abort or ignore          standard error, likewise
  *     slow path of malloc    deferred free                                nothing
  *     no memory              deferred free (force), then out-of-memory    NULL
- *                            handler, again while it returns true;
+ *                            handler, again while it returns true,
  *                            at last error handler (ENOMEM), and NULL
  *
  * A process has one handler of each kind. Any thread may set it at any time; NULL removes it. A

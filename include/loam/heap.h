@@ -2,8 +2,11 @@
  * whole.
  *
  *     loam_heap *request = loam_heap_create();
- *     char *name = loam_heap_malloc(request, 100);
- *     loam_heap_destroy(request);                       frees name, too
+ *     if (request != NULL) {
+ *         char *name = loam_heap_malloc(request, 100);
+ *         loam_free(name);            // may be left out:
+ *         loam_heap_destroy(request); // frees every object of the heap
+ *     }
  *
  * Choose one for objects of any size, freed in any order, that belong together (a request, a
  * document, a script's interpreter): to free them all at once, or to count, limit or walk them

@@ -2,7 +2,9 @@
  * and questions about a pointer.
  *
  *     size_t usable;
- *     char *buffer = loam_umalloc(100, &usable);     buffer has usable bytes, at least 100
+ *     char *buffer = loam_umalloc(100, &usable);
+ *     if (buffer != NULL) buffer[0] = usable >= 112; // usable is at least 100
+ *     loam_free(buffer);
  *
  * Choose it for containers and runtimes that use every byte of an object (loam_umalloc), for ports
  * of programs that call mimalloc (docs/guide/from_mimalloc.md), and to ask what memory a pointer

@@ -356,8 +356,8 @@ static bool may_allocate(const loam_stack *stack, const char *doing, const char 
     return false;
 }
 
-static void *stack_alloc_any(loam_stack *stack, size_t bytes, size_t align, const char *file,
-                             unsigned line) {
+static void *stack_alloc_any_size(loam_stack *stack, size_t bytes, size_t align, const char *file,
+                                  unsigned line) {
     if (lm_stack_over(stack, "allocation", file, line)) return NULL;
     if (!stack_possible(bytes, align) || !begun(stack)) return NULL;
     if (!may_allocate(stack, "allocation", file, line)) return NULL;
@@ -380,7 +380,7 @@ static void *stack_alloc_any(loam_stack *stack, size_t bytes, size_t align, cons
 
 loam_stack_made loam_stack_alloc_slow(loam_stack *stack, size_t bytes, size_t align,
                                       const char *file, unsigned line) {
-    void *object = stack_alloc_any(stack, bytes, align, file, line);
+    void *object = stack_alloc_any_size(stack, bytes, align, file, line);
     return (loam_stack_made){object, stack->room.at};
 }
 
@@ -436,7 +436,7 @@ char *loam_stack_free_slow(loam_stack *stack, void *p, size_t bytes, const char 
 
 static void *stack_move(loam_stack *stack, void *p, size_t old_bytes, size_t bytes, size_t align,
                         const char *file, unsigned line) {
-    void *there = stack_alloc_any(stack, bytes, align, file, line);
+    void *there = stack_alloc_any_size(stack, bytes, align, file, line);
     size_t kept = old_bytes < bytes ? old_bytes : bytes;
     return there != NULL && kept != 0 ? memcpy(there, p, kept) : there;
 }
@@ -475,7 +475,7 @@ static void *stack_realloc_checked(loam_stack *stack, void *p, size_t old_bytes,
 
 static void *realloc_any(loam_stack *stack, void *p, size_t old_bytes, size_t bytes, size_t align,
                          const char *file, unsigned line) {
-    if (p == NULL) return stack_alloc_any(stack, bytes, align, file, line);
+    if (p == NULL) return stack_alloc_any_size(stack, bytes, align, file, line);
     if (lm_stack_over(stack, "realloc", file, line)) return NULL;
     if (!stack_possible(bytes, align)) return NULL;
     if (!may_allocate(stack, "realloc", file, line)) return NULL;

@@ -45,20 +45,30 @@ static void *open_at(lm_page_t *page, size_t usable) {
     return lm_span_start(page);
 }
 
+#if !LM_SECURE
+/* Apart, so that malloc's own large objects do not pay for the calls. */
+static LM_NOINLINE lm_page_t *take_for_fheap(const struct loam_heap *fheap, size_t usable,
+                                             size_t align_slices, bool *zero) {
+    size_t slices = large_slices_for(usable);
+    if (!lm_fheap_has_range(fheap)) return lm_span_take_large(slices, align_slices, usable, zero);
+    lm_page_t *page = lm_fheap_take(fheap, slices, align_slices, zero);
+    if (page != NULL) lm_large_comes_else(usable);
+    return page;
+}
+#endif
+
 /* Takes a span for an object of `usable` bytes, from the first-class heap's range if it has one,
  * and counts the object. Returns NULL iff there is no memory. No lock held. */
 static lm_page_t *large_take(const struct loam_heap *fheap, size_t usable, size_t align_slices,
                              bool *zero) {
-    lm_page_t *page;
 #if LM_SECURE
-    page = lm_large_take(fheap, usable, align_slices, zero);
-#else
-    if (LM_LIKELY(!lm_fheap_has_range(fheap)))
-        return lm_span_take_large(large_slices_for(usable), align_slices, usable, zero);
-    page = lm_fheap_take(fheap, large_slices_for(usable), align_slices, zero);
-#endif
+    lm_page_t *page = lm_large_take(fheap, usable, align_slices, zero);
     if (page != NULL) lm_large_comes_else(usable);
     return page;
+#else
+    if (LM_UNLIKELY(fheap != NULL)) return take_for_fheap(fheap, usable, align_slices, zero);
+    return lm_span_take_large(large_slices_for(usable), align_slices, usable, zero);
+#endif
 }
 
 /* Takes a span where memory has run out: frees memory that loam keeps, asks the program's handler,

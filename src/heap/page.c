@@ -27,12 +27,19 @@ enum {
     WAKE_MOST = 16,      /* largest number of free blocks that a full page waits for */
 };
 
+/* Apart, so that pages of malloc's own do not pay for the calls. */
+static LM_NOINLINE lm_page_t *take_for_branch(const struct loam_heap *fheap, size_t slices,
+                                              size_t block_bytes, bool crowded, bool *zero) {
+    if (!lm_fheap_in_range(fheap)) return lm_span_take_page(slices, block_bytes, crowded, zero);
+    return lm_fheap_take_page(fheap, slices, block_bytes, crowded, zero);
+}
+
 /* Takes a span for a page of the heap: from the range of the heap's first-class heap, if it has
  * one, and otherwise from the arena. crowded, *zero and the result: see lm_span_take_page. */
 LM_INLINE lm_page_t *page_take(const lm_theap_t *heap, size_t slices, size_t block_bytes,
                                bool crowded, bool *zero) {
-    if (LM_UNLIKELY(lm_fheap_has_range(heap->fheap.fheap)))
-        return lm_fheap_take_page(heap->fheap.fheap, slices, block_bytes, crowded, zero);
+    if (LM_UNLIKELY(heap->fheap.fheap != NULL))
+        return take_for_branch(heap->fheap.fheap, slices, block_bytes, crowded, zero);
     return lm_span_take_page(slices, block_bytes, crowded, zero);
 }
 

@@ -131,7 +131,7 @@ class LoamPage(gdb.Command):
         span, usable = arena.start(page), int(page["bytes"])
         state = "in use" if address < span + usable else "behind its end"
         request = request_text(page, span, span)
-        whole = number(page["whole"])
+        whole = number(page["fheap"])
         of = f", of loam_heap {whole:#x}" if whole != 0 else ""
         shift = offset_of(page, span)
         start = span + (shift or 0)
@@ -256,7 +256,7 @@ class BlockPrinter:
         return f"block, {state}, next {links.next(address, word):#x}"
 
 
-class WholePrinter:
+class FheapPrinter:
     def __init__(self, value):
         self.value = value
 
@@ -277,13 +277,13 @@ class ArenaPrinter:
 def printers():
     collection = gdb.printing.RegexpCollectionPrettyPrinter("loam")
     for name, printer in (
-        ("heap", HeapPrinter),
+        ("theap", HeapPrinter),
         ("page", PagePrinter),
         ("block", BlockPrinter),
         ("arena", ArenaPrinter),
     ):
         collection.add_printer(name, f"^lm_{name}(_t)?$", printer)
-    collection.add_printer("whole", "^loam_heap$", WholePrinter)
+    collection.add_printer("fheap", "^loam_heap$", FheapPrinter)
     return collection
 
 
