@@ -155,8 +155,9 @@ INTRODUCTION = (
 
 
 CHANGES = (
-    "Changes: `start` options are read before main. Only the program's string sets an option that "
-    "the environment must not set. A call sets any other option at any time."
+    "`Changes` says what may set an option. `any time`: the program's string, the environment, or "
+    "a call. `start`: the string or the environment, which are read before main; a call returns "
+    "-EBUSY. `program's string`: only the string."
 )
 
 
@@ -170,10 +171,11 @@ HANDLERS = (
     "Register a handler to receive loam's messages, or to act when memory runs out. A handler runs "
     "in the thread that called malloc or free, without loam's locks. It may allocate and free, and "
     "must return. No handler is called inside itself. After a mistake the process ends even if a "
-    "handler was called, unless `LOAM_ON_ERROR` is `ignore`. What loam finds in the middle of its "
-    "own work, such as a damaged list, stays a line on standard error. Code that calls malloc by "
-    "this name and shares variables with a handler needs `loam_handler_fence()`: "
-    "docs/guide/malloc.md, handlers and the compiler."
+    "handler was called, unless `LOAM_ON_ERROR` is `ignore`. For damage that loam finds in its own "
+    "structures, such as a damaged list, it calls no handler, and writes a line to standard error. "
+    "Compilers assume that `malloc` and `free` change no variables of the program: code that calls "
+    "them by these names and shares variables with a handler needs `loam_handler_fence()` "
+    "(docs/guide/malloc.md, handlers and the compiler)."
 )
 
 

@@ -9,8 +9,8 @@
  *
  *   checked   │ object │ 0xE7 ... │ note: 4 bytes │   the object's size, mixed with its address
  *
- * Each class has exactly the blocks that were requested. So a checked instance has extra bytes for
- * guards only if its memory has room for 16 more bytes per block. Otherwise the unused end of an
+ * Checks take no block away from a class. So a checked instance has extra bytes for guards only if
+ * its memory has room for 16 more bytes per block. Otherwise the unused end of an
  * object's block is its guard, and a second bit for each block says whether there is one. If memory
  * has no room for these bits either, only live bits are checked.
  */
@@ -18,20 +18,22 @@
 
 enum {
     MAP_MOST = 256,
-    APART_FROM = 2048, /* bytes of a block */
+    /* Blocks of a multiple of APART_OF bytes, from APART_FROM bytes on, are a cache line further
+     * apart, so that they do not share sets of the cache. */
+    APART_FROM = 2048,
     APART_OF = 1024,
     BLOCKS_STATIC_LINE = 64, /* bytes of a cache line */
     GUARD_BYTES = 16,
     NOTE_BYTES = 4,
 };
 
-/* How a checked instance checks: by live bits alone; by guards in the unused ends of blocks; by
- * guards in extra bytes. */
-typedef enum care { LIVE_BITS, NOTES, GUARDS } care_t;
+/* How a checked instance checks: by live bits alone; also by guards in the unused ends of blocks;
+ * by guards in extra bytes. A guard is bytes of 0xE7, and at their end a note of 4 bytes. */
+typedef enum care { LIVE_ONLY, GUARD_IN_BLOCK, GUARD_ADDED } care_t;
 
 /* The classes of the original xallocator, each rounded up to 16: 8 and 16 become one class, and 396
- * becomes 400. A program that names a class of 8 bytes itself gets one, unless threads have caches:
- * their lists need two words of each block. */
+ * becomes 400. A class of 8 bytes exists only if the program names it and threads have no caches:
+ * the lists of a cache need two words in each block. */
 static const uint32_t default_classes[] = {8,   16,  32,  64,   128,  256,
                                            396, 512, 768, 1024, 2048, 4096};
 
@@ -129,11 +131,11 @@ static bool lay_out(const loam_blocks_options *options, size_t each, bool checke
     for (unsigned at = 0; lm_blocks_next_class(options, &at, &block_bytes, &most); count++) {
         size_t bytes;
         if (each != 0) most = each;
-        if (checked && care == GUARDS) block_bytes += GUARD_BYTES;
+        if (checked && care == GUARD_ADDED) block_bytes += GUARD_BYTES;
         if (most == 0 || !lm_mul(most, block_bytes, &bytes)) return false;
         if (bytes > (size_t)PTRDIFF_MAX / 2 - layout->blocks) return false;
         layout->blocks += lm_align_up(bytes, 16);
-        if (checked) layout->live += (most / 8 + 1) * (care == NOTES ? 2 : 1);
+        if (checked) layout->live += (most / 8 + 1) * (care == GUARD_IN_BLOCK ? 2 : 1);
     }
     while (layout->blocks >> layout->map_shift >= MAP_MOST) layout->map_shift++;
     layout->map = (layout->blocks >> layout->map_shift) + 1;
@@ -147,7 +149,7 @@ static size_t layout_bytes(const layout_t *layout) {
 
 size_t lm_blocks_fixed_bytes(const loam_blocks_options *options, size_t each, bool checked) {
     layout_t layout;
-    return lay_out(options, each, checked, GUARDS, &layout) ? layout_bytes(&layout) : 0;
+    return lay_out(options, each, checked, GUARD_ADDED, &layout) ? layout_bytes(&layout) : 0;
 }
 
 /* Returns the maximum number of blocks of each class that fits. */
@@ -183,18 +185,18 @@ bool lm_blocks_set_fixed(loam_blocks *blocks, const loam_blocks_options *options
     bytes -= gap;
     size_t each = options->max_blocks == NULL ? options->blocks_each : 0;
     layout_t layout;
-    care_t care = blocks->checked ? GUARDS : LIVE_BITS;
+    care_t care = blocks->checked ? GUARD_ADDED : LIVE_ONLY;
     if (options->max_blocks == NULL && each == 0) {
         each = each_in(options, bytes, blocks->checked, care);
-        if (each == 0) each = each_in(options, bytes, blocks->checked, care = LIVE_BITS);
+        if (each == 0) each = each_in(options, bytes, blocks->checked, care = LIVE_ONLY);
         if (each == 0) return false;
     }
     while (!lay_out(options, each, blocks->checked, care, &layout) ||
            layout_bytes(&layout) > bytes) {
-        if (care == LIVE_BITS) return false;
-        care = care == GUARDS ? NOTES : LIVE_BITS;
+        if (care == LIVE_ONLY) return false;
+        care = care == GUARD_ADDED ? GUARD_IN_BLOCK : LIVE_ONLY;
     }
-    blocks->guard_bytes = care == GUARDS ? GUARD_BYTES : 0;
+    blocks->guard_bytes = care == GUARD_ADDED ? GUARD_BYTES : 0;
     blocks->largest_bytes += blocks->guard_bytes;
     lm_blocks_set_tables(blocks, options, at);
     at += layout.tables;
@@ -213,10 +215,10 @@ bool lm_blocks_set_fixed(loam_blocks *blocks, const loam_blocks_options *options
         if (!blocks->checked) continue;
         class->live = live;
         live += class->limit / 8 + 1;
-        if (care == GUARDS) continue;
+        if (care == GUARD_ADDED) continue;
         /* class->live: there are no notes. */
-        class->noted = care == NOTES ? live : class->live;
-        if (care == NOTES) live += class->limit / 8 + 1;
+        class->noted = care == GUARD_IN_BLOCK ? live : class->live;
+        if (care == GUARD_IN_BLOCK) live += class->limit / 8 + 1;
     }
     blocks->end = at;
     set_map(blocks, map, layout.map);
@@ -297,7 +299,9 @@ static void blocks_static_note(loam_blocks_class *class, void *block, size_t byt
 typedef enum state { WHOLE, OVERFLOW, UNDERFLOW } state_t;
 
 /* Returns whether the guards are intact, or were overwritten from the object before them (OVERFLOW)
- * or the block after them (UNDERFLOW). */
+ * or the block after them (UNDERFLOW): then the note is damaged, and the guard before it is not.
+ * *bytes: the object's size, SIZE_MAX if the note is damaged; *at: the first changed byte. Neither
+ * is set for a block without a note. */
 static state_t blocks_static_state_of(const loam_blocks_class *class, const void *block,
                                       size_t *bytes, size_t *at) {
     const char *end = blocks_static_end_of(class, block), *last = end - NOTE_BYTES;

@@ -1,23 +1,23 @@
-/* slowpath_hooks.c: what a slow path of malloc calls besides: heartbeats, deferred frees, the soft
- * limit, and the handlers for an end of memory.
+/* slowpath_hooks.c: what a slow path of malloc calls in addition to allocating: heartbeats,
+ * deferred frees, the soft limit, and the handlers for an end of memory.
  *
- *   slow path   lm_heartbeat_wanted? ──> count, call the program's deferred free
+ *   slow path   lm_heartbeat_wanted? ──> count the heartbeat, call the deferred free
  *               allocate
  *               lm_limit_crossed? ──> collect, purge, call the program's limit handler
- *   no memory   once: call the deferred free with force; free what waits in checked builds;
+ *   no memory   once: call the deferred free with force; empty the quarantine (checked builds);
  *                     collect, also from other threads; with a hard limit, purge; call the limit
  *                     handler if the soft limit is crossed
  *               repeatedly: call the out-of-memory handler ──> NULL
  *
  * No lock of the heap is held here, so that the functions of the program may allocate and free. A
- * program that uses none of this pays for two words that are read once a slow path. It cannot see
- * what the special allocators take from their sources, because they take it from the arena without
- * a malloc.
+ * program that uses none of this pays for two words that are read once a slow path. The hooks
+ * do not run when a pool, a region or another special allocator takes memory from its source,
+ * because that takes spans from the arena without a malloc.
  */
 #include "heap/core.h"
 
 /* Bits that lm_memory_found keeps in *tries, above the number of calls of the handler: a collection
- * has been tried; no note of a failed collection is due any more. */
+ * has been tried; the failed collection has been noted, or none from other threads was tried. */
 enum { COLLECTED = 1 << 30, NOTED = 1 << 29 };
 /* Milliseconds after a collection in vain during which it is not repeated. */
 enum { VAIN_MS = 10 };
@@ -60,9 +60,9 @@ static void note_vain(size_t bytes) {
     lm_store_relaxed(&vain.ms, now_ms());
 }
 
-/* Returns whether to collect from other threads for a request of `bytes`. Returns false iff that
- * was in vain less than VAIN_MS ago for a request that was no larger, and no other thread has run a
- * slow path since. */
+/* Returns whether to collect from other threads for a request of `bytes`. Returns false iff
+ * such a collection failed less than VAIN_MS ago for a request of at most `bytes`, and no other
+ * thread has run a slow path since. */
 static bool worth_collecting(size_t bytes) {
     size_t refused = lm_load_relaxed(&vain.bytes);
     return refused == 0 || bytes < refused || now_ms() - lm_load_relaxed(&vain.ms) >= VAIN_MS ||
@@ -76,7 +76,8 @@ static bool hooks_collect(bool others) {
     /* Relaxed: a deferred free that is registered at this moment may be missed. */
     bool asked = lm_load_relaxed(&lm_heartbeat_wanted) && lm_deferred_free(true);
     bool limited = lm_limit_is_hard(), waited = lm_reuse_unkeep();
-    /* In a program that has entered a sandbox, the system may not be asked what threads do. */
+    /* Nothing to collect: no deferred free, no hard limit, no quarantine, and other threads must
+     * not be looked at, because the program has entered a sandbox. */
     if (!asked && !limited && !lm_purge_allowed() && !lm_quarantine_waits()) return waited;
     lm_heap_collect();
     if (others) lm_idle_collect_now();

@@ -129,7 +129,9 @@ LM_INLINE void lm_heartbeat_if_asked(void) {
     if (LM_UNLIKELY(lm_load_relaxed(&lm_heartbeat_wanted))) lm_heartbeat();
 }
 
-/* Frees memory that loam itself keeps, then calls lm_memory_made: whether to try again. */
+/* Called after a request of `bytes` was refused: frees memory that loam keeps, then calls the
+ * out-of-memory handler (lm_memory_made). Returns whether to try the request again. *tries: 0 at
+ * the first call for a request. */
 bool lm_memory_found(size_t bytes, unsigned *tries);
 
 /* ---- idle.c ---- */

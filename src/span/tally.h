@@ -38,23 +38,25 @@ LM_INLINE void lm_most(size_t *most, size_t now) {
     while (LM_UNLIKELY(now > seen) && !lm_cas_weak_relaxed(most, &seen, now)) {}
 }
 
-/* Counts of pages of blocks and large objects, updated from their descriptors when they go. Written
- * under the arena's lock, except for the atomic ones, which other threads add to. Classes are
- * numbered as in the layer above; 0 is no class. */
+/* Counts of pages of blocks and large objects. A name without a suffix is the number ever made; the
+ * number now is that less the number gone. What a page or an object has counted itself is added
+ * when it is given back. Written under the arena's lock, unless the comment says atomic. Index of
+ * of_class: the size class (heap/classes.h); 0 is no class. */
 typedef struct lm_span_counts {
     /* Pages: ever made (atomic); given back; at peak. */
     size_t pages, pages_gone, pages_most;
     /* Large objects: ever made; freed; at peak. */
     size_t large, large_gone, large_most;
     size_t large_bytes, large_bytes_gone, large_bytes_most; /* usable bytes of large objects */
-    /* Atomic, written without the arena's lock. large_else: number of large objects outside the
-     * arena, ever. large_bytes_else: their bytes, and the bytes by which large objects grew.
-     * large_bytes_less: the bytes by which large objects shrank. */
+    /* Atomic, written without the arena's lock. large_else: number of large objects in ranges
+     * outside the arena (range.h), ever. large_bytes_else: their bytes, and the bytes by which
+     * large objects grew. large_bytes_less: the bytes by which large objects shrank. */
     size_t large_else, large_bytes_else, large_bytes_less;
     struct LM_ALIGNED(32) lm_class_count { /* aligned, so that indexing is a shift */
         /* Atomic: number of blocks that the pages of the class have room for; now, and at peak. */
         size_t room, room_most;
-        /* Atomic: number of blocks handed out of pages that were given back. */
+        /* Atomic: number of blocks ever handed out from pages that have gone back since. Pages in
+         * use have counts of their own. */
         uint64_t handed;
     } of_class[UINT8_MAX + 1];
 } lm_span_counts_t;
