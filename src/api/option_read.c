@@ -123,7 +123,7 @@ const char *lm_options_text(const void *config) {
     return texts == 7 || (pointer != NULL && !lm_os_mapped(pointer)) ? config : pointer;
 }
 
-static void option_read_read_program(const char *config) {
+static void option_read_program(const char *config) {
     reading_t reading = {.source = BY_PROGRAM};
     lm_piece_t name, value;
     while (lm_option_pair(&config, &name, &value)) {
@@ -134,7 +134,7 @@ static void option_read_read_program(const char *config) {
     }
 }
 
-static void option_read_read_environment(char **environment) {
+static void option_read_environment(char **environment) {
     static const char PREFIX[] = "LOAM_";
     reading_t reading = {.source = BY_ENVIRONMENT};
     for (char **entry = environment; *entry != NULL; entry++) {
@@ -191,12 +191,12 @@ void lm_options_read(const char *config, char **environment) {
         for (int i = 0; i < OPTION_COUNT; i++)
             lm_option_store(i, (lm_piece_t){0}, lm_option_table[i].initial, BY_DEFAULT);
     }
-    if (config != NULL) option_read_read_program(config);
+    if (config != NULL) option_read_program(config);
     if (!LOAM_READ_ENVIRONMENT || lm_option_get(OPTION_ENVIRONMENT) == 0 || lm_os_secure())
         environment = NULL;
     if (environment != NULL) {
         lm_glibc_read(environment, false);
-        option_read_read_environment(environment);
+        option_read_environment(environment);
     }
     started = true;
     option_read_look_at_limits();

@@ -50,7 +50,7 @@ static bool fifo_check_is_zero(const char *from, const char *to) {
     return from == to;
 }
 
-static bool fifo_check_check_room(const loam_fifo *fifo) {
+static bool fifo_check_room(const loam_fifo *fifo) {
     const loam_fifo_room *room = fifo_check_room_of(fifo);
     const lm_fifo_page_t *page = fifo->page;
     if (fifo->mode != LM_FIFO_PLAIN && (fifo->room.at != NULL || fifo->room.end != NULL))
@@ -99,7 +99,7 @@ static bool check_spares(const loam_fifo *fifo, size_t *bytes, size_t *chunks) {
 bool loam_fifo_check(const loam_fifo *fifo) {
     if (lm_fifo_over(fifo, "check", NULL, 0)) return false;
     size_t bytes = fifo->own_bytes, chunks = bytes != 0;
-    if (!fifo_check_check_room(fifo) || !check_busy(fifo, &bytes, &chunks) ||
+    if (!fifo_check_room(fifo) || !check_busy(fifo, &bytes, &chunks) ||
         !check_spares(fifo, &bytes, &chunks))
         return false;
     if (fifo->page != NULL) bytes += fifo->page->got, chunks++;
@@ -139,6 +139,6 @@ static const loam_fifo *fifo_of(const loam_entry *entry) {
 static void fifo_check_usage_of(const loam_entry *entry, loam_usage *usage) {
     loam_fifo_usage(fifo_of(entry), usage);
 }
-static bool fifo_check_check_of(const loam_entry *entry) { return loam_fifo_check(fifo_of(entry)); }
+static bool fifo_check_of(const loam_entry *entry) { return loam_fifo_check(fifo_of(entry)); }
 
-const loam_kind lm_fifo_kind = {"fifo", fifo_check_usage_of, fifo_check_check_of, NULL};
+const loam_kind lm_fifo_kind = {"fifo", fifo_check_usage_of, fifo_check_of, NULL};

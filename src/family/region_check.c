@@ -99,7 +99,7 @@ static bool check_chunks(const loam_region *region, size_t *bytes) {
     return true;
 }
 
-static bool region_check_check_room(const loam_region *region) {
+static bool region_check_room(const loam_region *region) {
     const loam_region_room *room = region_check_room_of(region);
     const lm_chunk_t *chunk = region->chunk;
     if (region->mode != LM_REGION_PLAIN &&
@@ -194,8 +194,7 @@ bool lm_region_check_gone(const loam_region *region) {
 bool loam_region_check(const loam_region *region) {
     size_t bytes = 0;
     if (lm_region_over(region, "check", NULL, 0)) return false;
-    if (!region_check_check_room(region) || !check_chunks(region, &bytes) ||
-        !check_lists(region, &bytes))
+    if (!region_check_room(region) || !check_chunks(region, &bytes) || !check_lists(region, &bytes))
         return false;
     if (bytes != region->held_bytes)
         return region_check_broken(region, "chunks are lost", region->chunk);
@@ -211,8 +210,6 @@ static const loam_region *region_of(const loam_entry *entry) {
 static void region_check_usage_of(const loam_entry *entry, loam_usage *usage) {
     loam_region_usage(region_of(entry), usage);
 }
-static bool region_check_check_of(const loam_entry *entry) {
-    return loam_region_check(region_of(entry));
-}
+static bool region_check_of(const loam_entry *entry) { return loam_region_check(region_of(entry)); }
 
-const loam_kind lm_region_kind = {"region", region_check_usage_of, region_check_check_of, NULL};
+const loam_kind lm_region_kind = {"region", region_check_usage_of, region_check_of, NULL};

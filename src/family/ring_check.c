@@ -50,7 +50,7 @@ static bool ring_check_broken(const loam_ring *ring, const char *what, const voi
     return false;
 }
 
-static bool ring_check_check_frames(const loam_ring *ring) {
+static bool ring_check_frames(const loam_ring *ring) {
     const loam_ring_frame *older = NULL;
     for (const loam_ring_frame *frame = ring->oldest; frame != NULL; frame = frame->newer) {
         if (frame->older != older ||
@@ -104,7 +104,7 @@ bool loam_ring_check(const loam_ring *ring) {
         return ring_check_broken(ring, "the end is not the current block's", end);
     if (!ring->open && (ring->at != NULL || ring->end != NULL))
         return ring_check_broken(ring, "inline paths are open", ring);
-    return ring_check_check_frames(ring) &&
+    return ring_check_frames(ring) &&
            (ring->mode != LM_RING_CHECKED || lm_ring_check_objects(ring));
 }
 
@@ -114,6 +114,6 @@ static const loam_ring *ring_of(const loam_entry *entry) {
 static void ring_check_usage_of(const loam_entry *entry, loam_usage *usage) {
     loam_ring_usage(ring_of(entry), usage);
 }
-static bool ring_check_check_of(const loam_entry *entry) { return loam_ring_check(ring_of(entry)); }
+static bool ring_check_of(const loam_entry *entry) { return loam_ring_check(ring_of(entry)); }
 
-const loam_kind lm_ring_kind = {"ring", ring_check_usage_of, ring_check_check_of, NULL};
+const loam_kind lm_ring_kind = {"ring", ring_check_usage_of, ring_check_of, NULL};

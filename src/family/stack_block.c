@@ -90,8 +90,7 @@ static bool is_oversize(const loam_stack *stack, lm_block_head_t *block) {
 
 /* Makes a block after `after` with `need` bytes for objects. If the source has not enough memory,
  * half of the size is tried, and so on. */
-static lm_block_head_t *stack_block_block_new(loam_stack *stack, lm_block_head_t *after,
-                                              size_t need) {
+static lm_block_head_t *stack_block_new(loam_stack *stack, lm_block_head_t *after, size_t need) {
     size_t got = 0, least = lm_align_up(need + lm_stack_head(stack), 16);
     size_t bytes = after != NULL ? usual_bytes(stack) : stack->block_bytes;
     if (bytes < least) bytes = least;
@@ -126,7 +125,7 @@ static lm_block_head_t *block_next(loam_stack *stack, lm_block_head_t *after, si
     size_t destroyed = 0;
     lm_block_head_t *block = after != NULL ? after->newer : stack->first;
     if (after == NULL && block != NULL && need < stack->block_bytes && is_oversize(stack, block))
-        return stack_block_block_new(stack, NULL, need + 16);
+        return stack_block_new(stack, NULL, need + 16);
     while (block != NULL) {
         lm_block_head_t *newer = block->newer;
         size_t room = (size_t)(lm_stack_end(block) - lm_stack_first(stack, block));
@@ -138,7 +137,7 @@ static lm_block_head_t *block_next(loam_stack *stack, lm_block_head_t *after, si
         lm_stack_put_block(stack, block);
         block = newer;
     }
-    return stack_block_block_new(stack, after, need + 16);
+    return stack_block_new(stack, after, need + 16);
 }
 
 /* Extends the current block, which is the last one, by `more` bytes at its end. */

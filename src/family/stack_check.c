@@ -81,7 +81,7 @@ static bool check_blocks(const loam_stack *stack) {
     return true;
 }
 
-static bool stack_check_check_room(const loam_stack *stack) {
+static bool stack_check_room(const loam_stack *stack) {
     const loam_stack_room *room = lm_stack_room_of(stack);
     bool plain = stack->mode == LM_STACK_PLAIN;
     if ((!stack->open && (stack->room.at != NULL || stack->room.end != NULL)) ||
@@ -96,7 +96,7 @@ static bool stack_check_check_room(const loam_stack *stack) {
 
 /* Checks the frames from the newest on: each lies before the newer one, and records a place that is
  * in use. */
-static bool stack_check_check_frames(const loam_stack *stack) {
+static bool stack_check_frames(const loam_stack *stack) {
     const char *after = lm_stack_room_of(stack)->at;
     const lm_block_head_t *block = stack->block;
     for (const loam_stack_record *record = lm_stack_newest(stack); record != NULL;
@@ -129,7 +129,7 @@ bool lm_stack_check_gone(const loam_stack *stack) {
 bool loam_stack_check(const loam_stack *stack) {
     if (lm_stack_over(stack, "check", NULL, 0)) return false;
     if (stack->source == NULL) return true;
-    if (!check_blocks(stack) || !stack_check_check_room(stack) || !stack_check_check_frames(stack))
+    if (!check_blocks(stack) || !stack_check_room(stack) || !stack_check_frames(stack))
         return false;
     if (stack->mode != LM_STACK_CHECKED) return true;
     bool good = lm_stack_check_objects(stack);
@@ -142,8 +142,6 @@ static const loam_stack *stack_of(const loam_entry *entry) {
 static void stack_check_usage_of(const loam_entry *entry, loam_usage *usage) {
     loam_stack_usage(stack_of(entry), usage);
 }
-static bool stack_check_check_of(const loam_entry *entry) {
-    return loam_stack_check(stack_of(entry));
-}
+static bool stack_check_of(const loam_entry *entry) { return loam_stack_check(stack_of(entry)); }
 
-const loam_kind lm_stack_kind = {"stack", stack_check_usage_of, stack_check_check_of, NULL};
+const loam_kind lm_stack_kind = {"stack", stack_check_usage_of, stack_check_of, NULL};

@@ -231,7 +231,7 @@ LM_INLINE void read_ahead_page(const lm_page_t *page) {
 
 /* Returns a list of blocks for head[size_class], which is empty, and sets holds[]. Returns NULL iff
  * there is no memory. Heap lock held. */
-static lm_block_t *refill_refill(lm_theap_t *heap, unsigned size_class) {
+static lm_block_t *refill_list(lm_theap_t *heap, unsigned size_class) {
     lm_page_t *page = heap->current[size_class];
     lm_foreign_t *class = &heap->foreign[size_class];
     lm_block_t *list;
@@ -297,7 +297,7 @@ void *lm_heap_refill(lm_theap_t *heap, unsigned size_class) {
     /* The common heap's head[] need not be empty: all allocations from that heap come here. */
     lm_block_t *block = heap->head[size_class];
     if (block == NULL) {
-        block = refill_refill(heap, size_class);
+        block = refill_list(heap, size_class);
         if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0) && block != NULL)
             lm_sampled_limit(heap, size_class, block);
     }

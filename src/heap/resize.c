@@ -198,7 +198,7 @@ static void *grown(void *p, size_t have, size_t bytes, const size_t *fresh) {
  * `into`, or, if that is NULL, to where the thread's malloc allocates. Returns the object; NULL
  * with errno ENOMEM iff there is no memory: p is as it was then. fresh: see lm_large_resize_fresh.
  * No lock held. */
-LM_INLINE void *resize_resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap *into,
+LM_INLINE void *resize_object(lm_page_t *page, void *p, size_t bytes, struct loam_heap *into,
                               size_t *fresh) {
     if (LM_UNLIKELY(lm_is_offset(page)) && into == NULL)
         return realloc_aligned(p, bytes, 1, 0, NULL, fresh);
@@ -239,7 +239,7 @@ LM_INLINE void *resize_resize(lm_page_t *page, void *p, size_t bytes, struct loa
 }
 
 static LM_NOINLINE void *resize_anywhere(lm_page_t *page, void *p, size_t bytes) {
-    return resize_resize(page, p, bytes, NULL, NULL);
+    return resize_object(page, p, bytes, NULL, NULL);
 }
 
 /* Marks a block that stays and may have grown. In builds with trailers, fills the bytes that it has
@@ -268,7 +268,7 @@ void *lm_fheap_realloc(struct loam_heap *fheap, void *p, size_t bytes) {
     if (LM_GUARD_LINKS && !lm_fheap_serves(fheap)) return NULL;
     if (resize_stays(page, p, bytes)) return lm_trailer_write(p, bytes);
     /* The heap is checked here, because NULL stands for the heap of malloc in the call. */
-    return LM_LIKELY(lm_fheap_serves(fheap)) ? resize_resize(page, p, bytes, fheap, NULL) : NULL;
+    return LM_LIKELY(lm_fheap_serves(fheap)) ? resize_object(page, p, bytes, fheap, NULL) : NULL;
 }
 
 /* ---- Objects that must be aligned, zeroed, or stay in place ---- */
@@ -320,7 +320,7 @@ static void *realloc_aligned(void *p, size_t bytes, size_t align, size_t offset,
     bool large = padded > LM_BLOCK_MOST, right = ((uintptr_t)p + offset) % align == 0;
     /* Every large object is aligned to a slice, so that its pages may move. */
     if (large && offset % align == 0 && align <= LM_SLICE_BYTES && !lm_is_offset(page))
-        return resize_resize(page, p, bytes, into, fresh);
+        return resize_object(page, p, bytes, into, fresh);
     if (right && page->kind != LM_KIND_SAMPLED &&
         (page->kind == LM_KIND_LARGE ? large
                                      : lm_worth_staying(lm_block_usable(page, p), padded))) {
@@ -362,7 +362,7 @@ static void *realloc_fresh(lm_page_t *page, void *p, size_t bytes, struct loam_h
                            size_t *fresh) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     return resize_stays(page, p, bytes) ? lm_trailer_write(p, bytes)
-                                        : resize_resize(page, p, bytes, into, fresh);
+                                        : resize_object(page, p, bytes, into, fresh);
 }
 
 /* lm_recalloc; a copy goes into the first-class heap `into`, unless that is NULL. */

@@ -20,7 +20,7 @@ LOAM_API LM_TLS loam_stack loam_own_stack = {.entry = {.kind = &lm_stack_kind}};
 static LM_TLS bool thread_stack_known; /* a hook runs when the thread ends */
 
 /* A destructor that runs later may begin the stack again; the hook then runs in another round. */
-static bool thread_stack_thread_ended(void *value, unsigned rounds) {
+static bool thread_stack_ended(void *value, unsigned rounds) {
     (void)rounds;
     loam_stack_deinit((loam_stack *)value);
     thread_stack_known = false;
@@ -32,7 +32,7 @@ int loam_thread_stack_init_as(loam_source *source, const loam_stack_options *opt
     if (loam_own_stack.source != NULL) return -EBUSY;
     int result = loam_stack_init_as(&loam_own_stack, source, options, more_flags);
     if (result == 0 && !thread_stack_known)
-        thread_stack_known = lm_thread_on_exit(thread_stack_thread_ended, &loam_own_stack);
+        thread_stack_known = lm_thread_on_exit(thread_stack_ended, &loam_own_stack);
     return result;
 }
 

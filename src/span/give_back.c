@@ -180,7 +180,7 @@ static void take_out(lm_page_t *span, size_t slices) {
 
 /* Purges the first `slices` slices of a dirty span. Returns how many were given back. The lock is
  * held before and after, but not between. A worker that must stop ends in here. */
-static size_t give_back_give_back(lm_page_t *span, size_t slices) {
+static size_t give_back_slices(lm_page_t *span, size_t slices) {
     size_t first = lm_span_slice(span);
     uint32_t stamp = span->stamp;
     lm_group_t group = lm_space_group(span);
@@ -216,7 +216,7 @@ size_t lm_purge_part(lm_page_t *span) {
     LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t at = (lm_arena.base >> LM_SLICE_SHIFT) + lm_span_slice(span), slices = span->slices;
     size_t part = LM_HUGE_SLICES - at % LM_HUGE_SLICES; /* a huge page is given back as a whole */
-    return give_back_give_back(span, part < slices ? part : slices);
+    return give_back_slices(span, part < slices ? part : slices);
 }
 #endif
 
@@ -230,7 +230,7 @@ size_t lm_purge_one(uint32_t ticks, size_t most) {
             node = lm_list_after(aged, node);
             continue;
         }
-        size_t purged = give_back_give_back(span, span->slices < part ? span->slices : part);
+        size_t purged = give_back_slices(span, span->slices < part ? span->slices : part);
         if (purged > 0) return purged;
         /* Locked memory is searched as a whole: in parts it costs more calls. */
         part = most;

@@ -153,8 +153,8 @@ static int reserved_open_part(const lm_reserve_t *want, part_t *part, tally_t *t
 
 /* Fills the parts in turn, and opens a range for each part that has memory. *range is that of the
  * last part. */
-static int reserved_reserve(const lm_reserve_t *want, part_t *parts, size_t n,
-                            struct loam_arena **range) {
+static int reserved_make(const lm_reserve_t *want, part_t *parts, size_t n,
+                         struct loam_arena **range) {
     tally_t tally = {.start_ms = lm_os_ms()};
     int result = 0;
     for (size_t i = 0; i < n; i++) {
@@ -195,7 +195,7 @@ int lm_range_reserve(const lm_reserve_t *want, struct loam_arena **range) {
     if (!reserved_possible(want)) return -EINVAL;
     if (want->page_bytes == 0) return reserve_ordinary(want, range);
     part_t part = {.bytes = want->bytes, .node = want->kind.node};
-    return reserved_reserve(want, &part, 1, range);
+    return reserved_make(want, &part, 1, range);
 }
 
 int lm_range_reserve_on_nodes(const lm_reserve_t *want, unsigned nodes) {
@@ -214,5 +214,5 @@ int lm_range_reserve_on_nodes(const lm_reserve_t *want, unsigned nodes) {
         parts[n++].node = there == 1 ? LM_NODE_ANY : (int)lm_lowest_bit(mask);
     }
     struct loam_arena *range;
-    return reserved_reserve(want, parts, n, &range);
+    return reserved_make(want, parts, n, &range);
 }

@@ -46,7 +46,7 @@ static void add_page(lm_page_t *page, void *context) {
     sums->freed += (ready - lm_page_outside(page)) * bytes;
 }
 
-static size_t thread_bytes_bytes_of(const lm_block_t *list) {
+static size_t thread_bytes_of(const lm_block_t *list) {
     size_t bytes = 0;
     for (; list != NULL; list = lm_link_get(list)) bytes += lm_page_of(list)->block_bytes;
     return bytes;
@@ -64,7 +64,7 @@ void lm_bytes_add_page(lm_theap_t *heap, const lm_page_t *page, bool leaves) {
 }
 
 void lm_bytes_add_list(lm_theap_t *heap, const lm_block_t *list, bool allocated, bool less) {
-    size_t bytes = thread_bytes_bytes_of(list);
+    size_t bytes = thread_bytes_of(list);
     if (less) bytes = 0 - bytes;
     lm_bytes_add_to(heap, allocated ? bytes : 0, allocated ? 0 : bytes);
 }
@@ -85,7 +85,7 @@ static void add_heap(lm_theap_t *heap, sums_t *sums) {
     lm_page_each(heap, add_page, sums);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         const lm_foreign_t *foreign = &heap->foreign[c];
-        sums->allocated -= thread_bytes_bytes_of(heap->head[c]);
+        sums->allocated -= thread_bytes_of(heap->head[c]);
         sums->freed += (size_t)(foreign->granted - foreign->room) * lm_class_bytes(c);
         add_waiting(heap, c, sums);
     }
