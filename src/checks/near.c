@@ -19,7 +19,7 @@
 
 #if LM_SECURE
 
-enum { NEAR_NEAR = 32 };
+enum { NEAR_BYTES = 32 };
 
 /* Returns the last word of the block, read anew. Acquire, fence and load: earlier reads of the
  * block stay before this read, and later reads after it. */
@@ -251,23 +251,23 @@ static LM_COLD void near_report(const lm_page_t *page, const void *before, const
 
 void lm_before_damaged(const lm_page_t *page, const void *p) {
     const char *before = (const char *)p - page->block_bytes;
-    if (near_damaged(before, page->block_bytes, NEAR_NEAR) && !near_is_raw(page))
+    if (near_damaged(before, page->block_bytes, NEAR_BYTES) && !near_is_raw(page))
         near_report(page, before, p);
 }
 
 void lm_before_links(const lm_page_t *page, const void *p) {
     size_t bytes = page->block_bytes;
     const char *start = lm_span_start(page), *at = (const char *)p;
-    for (size_t back = bytes; back <= NEAR_NEAR; back += bytes) {
+    for (size_t back = bytes; back <= NEAR_BYTES; back += bytes) {
         at -= bytes;
         if (LM_UNLIKELY(at < start)) return;
         const lm_word_t *words = (const lm_word_t *)(const void *)at;
-        bool rest = bytes == NEAR_NEAR && (words[1] | words[2]) != 0;
+        bool rest = bytes == NEAR_BYTES && (words[1] | words[2]) != 0;
         if (*lm_last_word(at, bytes) != 0) continue;
         if (LM_LIKELY(!rest) &&
             LM_LIKELY(lm_near_link_is_right((const lm_block_t *)(const void *)at)))
             continue;
-        if (!near_damaged(at, bytes, NEAR_NEAR) || near_is_raw(page)) continue;
+        if (!near_damaged(at, bytes, NEAR_BYTES) || near_is_raw(page)) continue;
         near_report(page, at, p);
         return;
     }

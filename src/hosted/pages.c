@@ -206,13 +206,13 @@ static void heap_put(loam_source *source, void *chunk, size_t got) {
     give_to_heap(chunk, got);
 }
 
-static loam_source pages_pages = {.get = pages_get,
-                                  .put = pages_put,
-                                  .ready = pages_ready,
-                                  .name = "pages",
-                                  .flags = LOAM_SOURCE_ALIGNED | LOAM_SOURCE_THREADS};
+static loam_source pages_source = {.get = pages_get,
+                                   .put = pages_put,
+                                   .ready = pages_ready,
+                                   .name = "pages",
+                                   .flags = LOAM_SOURCE_ALIGNED | LOAM_SOURCE_THREADS};
 static loam_source heap = {
     .get = heap_get, .put = heap_put, .name = "heap", .flags = LOAM_SOURCE_THREADS};
 
-loam_source *loam_pages(void) { return &pages_pages; }
+loam_source *loam_pages(void) { return &pages_source; }
 loam_source *loam_heap_source(void) { return &heap; }

@@ -36,13 +36,13 @@ enum {
 };
 
 /* All fields are protected by the arena's lock. */
-static struct held_held {
+static struct held_lists {
     lm_list_t sizes[HELD_LISTS];
     lm_list_t aged[2]; /* [0]: sparse, [1]: dense */
     unsigned n[2];
     uint32_t frees; /* spans ever held; wraps around */
     size_t dense_bytes, room_bytes;
-} held_held;
+} held_lists;
 
 static unsigned list_for(size_t room) {
     unsigned log2 = lm_log2(room);
@@ -64,16 +64,16 @@ unsigned lm_held_cleared(const lm_page_t *span) {
 static void remove_held(lm_page_t *span) {
     size_t room = lm_span_room(span);
     bool is_dense = dense(span);
-    lm_list_remove(&held_held.sizes[list_for(room)], &span->link);
-    lm_list_remove(&held_held.aged[is_dense], &span->age);
+    lm_list_remove(&held_lists.sizes[list_for(room)], &span->link);
+    lm_list_remove(&held_lists.aged[is_dense], &span->age);
     /* Relaxed: lm_held_any reads it as a guess. */
-    lm_store_relaxed(&held_held.n[is_dense], held_held.n[is_dense] - 1);
-    held_held.room_bytes -= room;
-    if (is_dense) held_held.dense_bytes -= room;
+    lm_store_relaxed(&held_lists.n[is_dense], held_lists.n[is_dense] - 1);
+    held_lists.room_bytes -= room;
+    if (is_dense) held_lists.dense_bytes -= room;
 }
 
 static lm_page_t *held_oldest(bool is_dense) {
-    lm_node_t *node = held_held.aged[is_dense].first;
+    lm_node_t *node = held_lists.aged[is_dense].first;
     return node != NULL ? LM_CONTAINER(node, lm_page_t, age) : NULL;
 }
 
@@ -81,13 +81,13 @@ static lm_page_t *held_oldest(bool is_dense) {
 static lm_page_t *excess(void) {
     size_t used = lm_large_bytes_now(), dense_most = used / LM_HELD_PART;
     if (dense_most < LM_HELD_LEAST) dense_most = LM_HELD_LEAST;
-    if (held_held.n[true] <= YOUNG) dense_most = LM_HELD_ONE_MOST;
-    if (held_held.n[true] > HELD_MOST || held_held.dense_bytes > dense_most)
+    if (held_lists.n[true] <= YOUNG) dense_most = LM_HELD_ONE_MOST;
+    if (held_lists.n[true] > HELD_MOST || held_lists.dense_bytes > dense_most)
         return held_oldest(true);
     size_t room_most =
         lm_gone_near() ? used / LM_HELD_PART + LM_HELD_LEAST : ROOM_FACTOR * used + ROOM_LEAST;
-    if (held_held.n[false] > HELD_MOST || held_held.room_bytes > room_most)
-        return held_oldest(held_held.n[false] == 0);
+    if (held_lists.n[false] > HELD_MOST || held_lists.room_bytes > room_most)
+        return held_oldest(held_lists.n[false] == 0);
     return NULL;
 }
 
@@ -98,14 +98,14 @@ lm_page_t *lm_held_add(lm_page_t *span, unsigned cleared, bool is_dense) {
     lm_tail_drop(span);
     lm_space_label(lm_span_slice(span), span->slices, LM_KIND_META);
     span->remote =
-        (uint64_t)cleared << CLEARED_SHIFT | (uint64_t)is_dense << DENSE_SHIFT | ++held_held.frees;
+        (uint64_t)cleared << CLEARED_SHIFT | (uint64_t)is_dense << DENSE_SHIFT | ++held_lists.frees;
     span->stamp = lm_space.tick;
-    lm_list_add_last(&held_held.sizes[list_for(room)], &span->link);
-    lm_list_add_last(&held_held.aged[is_dense], &span->age);
+    lm_list_add_last(&held_lists.sizes[list_for(room)], &span->link);
+    lm_list_add_last(&held_lists.aged[is_dense], &span->age);
     /* Relaxed: lm_held_any reads it as a guess. */
-    lm_store_relaxed(&held_held.n[is_dense], held_held.n[is_dense] + 1);
-    held_held.room_bytes += room;
-    if (is_dense) held_held.dense_bytes += room;
+    lm_store_relaxed(&held_lists.n[is_dense], held_lists.n[is_dense] + 1);
+    held_lists.room_bytes += room;
+    if (is_dense) held_lists.dense_bytes += room;
     lm_page_t *out = excess();
     if (out != NULL) remove_held(out);
     lm_space_leave();
@@ -132,10 +132,10 @@ lm_page_t *lm_held_old(uint32_t ticks) {
     return out;
 }
 
-void lm_held_forget(void) { held_held = (struct held_held){0}; }
+void lm_held_forget(void) { held_lists = (struct held_lists){0}; }
 
 bool lm_held_any(void) {
-    return lm_load_relaxed(&held_held.n[false]) + lm_load_relaxed(&held_held.n[true]) > 0;
+    return lm_load_relaxed(&held_lists.n[false]) + lm_load_relaxed(&held_lists.n[true]) > 0;
 }
 
 static bool serves(const lm_page_t *span, size_t room, const lm_held_want_t *want) {
@@ -143,7 +143,7 @@ static bool serves(const lm_page_t *span, size_t room, const lm_held_want_t *wan
     size_t has = lm_span_room(span);
     return has >= room && has <= (dense(span) ? want->most_dense : want->most_sparse) &&
            ((uintptr_t)lm_span_start(span) & below) == 0 &&
-           held_held.frees - held_number_of(span) >= YOUNG;
+           held_lists.frees - held_number_of(span) >= YOUNG;
 }
 
 lm_page_t *lm_held_take(size_t room, const lm_held_want_t *want) {
@@ -152,7 +152,7 @@ lm_page_t *lm_held_take(size_t room, const lm_held_want_t *want) {
     unsigned last = list_for(want->most_sparse);
     lm_lock_take(&lm_space.lock);
     for (unsigned i = list_for(room); i <= last && found == NULL; i++) {
-        const lm_node_t *first = held_held.sizes[i].first, *node = first;
+        const lm_node_t *first = held_lists.sizes[i].first, *node = first;
         for (int left = HELD_LOOKS; first != NULL && left > 0 && found == NULL; left--) {
             /* The newest comes first: its descriptor and memory are in the caches. */
             node = node->prev;

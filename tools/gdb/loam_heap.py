@@ -264,7 +264,7 @@ class Arena:
         except gdb.error:
             pass
         try:  # secure: span/held.c
-            aged = gdb.parse_and_eval("'held.c'::held")["aged"]
+            aged = gdb.parse_and_eval("'held.c'::held_lists")["aged"]
             page = gdb.lookup_type("lm_page_t")
             link = next(field.bitpos // 8 for field in page.fields() if field.name == "age")
             for kind in range(2):
