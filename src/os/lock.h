@@ -121,9 +121,9 @@ LM_INLINE bool lm_lock_is_mine(const lm_lock_t *lock) {
     return (lm_load_relaxed(&lock->word) & ~(uint32_t)LM_LOCK_FLAGS) == lm_lock_holder();
 }
 
-/* Returns whether some thread holds the lock. For assertions: a thread that passes during a fork, and
- * the child of a fork, use what the lock protects while the word names another thread. Relaxed: the
- * caller has taken the lock itself, or its fork has. */
+/* Returns whether some thread holds the lock. For assertions: a thread that passes during a fork,
+ * and the child of a fork, use what the lock protects while the word names another thread. Relaxed:
+ * the caller has taken the lock itself, or its fork has. */
 LM_INLINE bool lm_lock_held(const lm_lock_t *lock) { return lm_load_relaxed(&lock->word) != 0; }
 
 LM_INLINE void lm_lock_take(lm_lock_t *lock) {
