@@ -28,6 +28,8 @@
  * the signal handler that forks, and the worker leaves nothing half changed in the child (decision
  * 0029). Written before the fork, read after it in parent and child. */
 static bool forks_alone;
+/* In the child: a handler of the program's has had the heap repaired (lm_fork_repair). */
+static bool fork_repaired;
 
 /* ---- Before, and in the parent ---- */
 
@@ -38,6 +40,7 @@ bool lm_heap_is_inside(void) { return lm_fork_passes() || lm_locks_any_is_mine()
 
 static void heaps_before_fork(void) {
     forks_alone = lm_purge_alone();
+    fork_repaired = false;
     if (forks_alone || lm_fork_again() || lm_heap_is_inside()) return;
     if (!lm_locks_hold(lm_os_ms() + LM_FORK_PATIENCE_MS)) {
         lm_locks_let();
@@ -122,9 +125,10 @@ static bool not_here(const lm_theap_t *heap) {
 }
 
 /* Frees the locks that the worker may have held in the process from which this one was copied.
- * collecting: see lm_purge_break_locks. */
+ * collecting: see lm_purge_break_locks. A worker that collects holds the registry's lock or waits
+ * for it. If a fork has taken that lock, the worker holds none, and the fork has all. */
 static void break_locks(bool collecting) {
-    if (!collecting) return;
+    if (!collecting || lm_lock_of_fork(&lm_registry_lock)) return;
     if (lm_sites_fork_lock() != NULL) lm_lock_reset(lm_sites_fork_lock());
     lm_lock_reset(lm_orphan_fork_lock());
     lm_lock_reset(lm_offset_fork_lock());
@@ -149,12 +153,8 @@ static void after_fork_alone(void) {
     number_anew();
 }
 
-static void heaps_after_fork_in_child(void) {
-    if (forks_alone) {
-        after_fork_alone();
-        lm_sampled_after_fork();
-        return;
-    }
+/* In the child of a process with several threads. */
+static void after_fork_of_many(void) {
     lm_fork_kind_t kind = lm_fork_child();
     if (kind == LM_FORK_TORN) {
         lm_heap_after_torn_fork();
@@ -196,7 +196,24 @@ static void heaps_after_fork_in_child(void) {
     lm_port_after_fork(true);
 }
 
+static void heaps_after_fork_in_child(void) {
+    if (forks_alone) {
+        after_fork_alone();
+        lm_sampled_after_fork();
+    } else if (!fork_repaired) {
+        after_fork_of_many();
+    }
+}
+
+/* The program's child handlers may run before this file's, and allocate. Called inside an operation
+ * of the heap, before that operation holds a lock. */
+static void repair_early(void) {
+    fork_repaired = true;
+    after_fork_of_many();
+}
+
 void lm_heap_fork_boot(void) {
+    lm_fork_repair = repair_early;
     lm_purge_break_locks = break_locks;
     lm_thread_on_fork(heaps_before_fork, heaps_after_fork_in_parent, heaps_after_fork_in_child);
 }

@@ -11,7 +11,8 @@
  * copied: a passing thread changes it only while the forking thread sleeps in another call. If the
  * forking thread wakes up and copies the process in these few microseconds, the child finds in each
  * lock whether a thread has passed it (LM_LOCK_PASSED), and rebuilds what the lock protects
- * (heap/fork_torn.c).
+ * (heap/fork_torn.c). It does so in the heap's handler, or before, in the first call of an earlier
+ * handler that finds a lock taken (lm_fork_repair).
  *
  * The port's locks (base/check.h) are here as well. No fork finds one of them held by another
  * thread: the child could never take it. The port has fork handlers of its own, because the heap,
@@ -29,9 +30,10 @@
 LM_AT_START uintptr_t lm_fork_owner;
 /* Atomic: the token of the thread that has begun a fork; 0: no thread has. */
 static LM_AT_START uintptr_t forker;
-/* The forking thread writes both before it sets lm_fork_owner, and while it is inside the fork.
- * forker_tid: its number. inner: forks begun by its own signal handlers. */
-static uint32_t forker_tid, inner;
+/* The forking thread writes these before it sets lm_fork_owner, and while it is inside the fork.
+ * forker_tid, forker_process: its number and that of its process; 0: the system must not be asked.
+ * inner: forks begun by its own signal handlers. */
+static uint32_t forker_tid, forker_process, inner;
 /* Atomic: a thread has passed this fork, so others need not wait first. */
 static bool waited;
 static uint32_t depth; /* written by the thread with BUSY */
@@ -52,6 +54,18 @@ static bool forker_sleeps(unsigned turns) {
     return state == LM_THREAD_UNKNOWN ? turns >= TURNS_UNKNOWN : state == LM_THREAD_WAITS;
 }
 
+void (*lm_fork_repair)(void);
+
+/* Repairs the heap if the calling thread is in the child of its fork, and the thread that passed in
+ * the parent is not there. */
+static void repair_copy(void) {
+    /* Relaxed: only this thread writes its own token, and then its process. */
+    if (lm_load_relaxed(&forker) != lm_thread_token() || lm_fork_repair == NULL) return;
+    unsigned parent = forker_process;
+    if (parent == 0 || parent == lm_os_process() || lm_os_shares_memory(parent)) return;
+    lm_fork_repair();
+}
+
 bool lm_fork_pass(unsigned turns) {
     uintptr_t self = lm_thread_token();
     /* Acquire: see what the forking thread and the last passing thread wrote. */
@@ -60,6 +74,7 @@ bool lm_fork_pass(unsigned turns) {
         depth++;
         return true;
     }
+    if (owner & LM_FORK_BUSY) repair_copy();
     if (owner == 0 || (owner & LM_FORK_BUSY)) return false;
     if (owner != self && !forker_sleeps(turns)) return false;
     if (!lm_cas_acquire(&lm_fork_owner, &owner, self | LM_FORK_BUSY)) return false;
@@ -84,6 +99,7 @@ bool lm_fork_here(void) {
 
 void lm_fork_begin(unsigned tid) {
     lm_store_relaxed(&forker_tid, tid);
+    forker_process = tid != 0 ? lm_os_process() : 0;
     lm_store_relaxed(&waited, false);
     lm_store_relaxed(&forker, lm_thread_token());
     lm_store_release(&lm_fork_owner, lm_thread_token()); /* release: publish the stores above */

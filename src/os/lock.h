@@ -66,6 +66,11 @@ bool lm_fork_pause(void);
 /* Allows other threads to pass again after lm_fork_pause. */
 void lm_fork_resume(void);
 
+/* The heap sets it. It is called in the child, before the heap's fork handler, if a thread was
+ * passing when the process was copied and a handler of the program's finds a lock taken. Makes the
+ * heap whole and frees the locks. */
+extern LM_HIDDEN void (*lm_fork_repair)(void);
+
 /* What the forking thread had reached when the process was copied. */
 typedef enum lm_fork_kind {
     LM_FORK_STOPPED, /* all other threads were stopped */
@@ -153,6 +158,12 @@ void lm_lock_take_as_worker(lm_lock_t *lock);
 LM_INLINE bool lm_lock_of_worker(const lm_lock_t *lock) {
     /* Relaxed: the word is independent of other data. */
     return (lm_load_relaxed(&lock->word) & (LM_LOCK_WORKER | LM_LOCK_FORK)) == LM_LOCK_WORKER;
+}
+
+/* Returns whether a fork has taken the lock. */
+LM_INLINE bool lm_lock_of_fork(const lm_lock_t *lock) {
+    /* Relaxed: the word is independent of other data. */
+    return (lm_load_relaxed(&lock->word) & LM_LOCK_FORK) != 0;
 }
 
 LM_INLINE void lm_lock_give(lm_lock_t *lock) {

@@ -17,6 +17,7 @@
  *   Forker           before_fork, after_fork_in_parent (heap/fork.c); lm_fork_begin, lm_fork_pause,
  *                    lm_fork_resume, lm_fork_end (os/fork.c); lm_lock_let (os/thread.c)
  *   handler          before_fork where is_inside
+ *   child            lm_fork_pass in the child (os/fork.c), lm_fork_repair
  *
  * Left out: stdio in the fork of the signal handler. If another thread holds that and waits for the
  * heap, which the interrupted thread has, both wait for ever: with every allocator that has a lock
@@ -32,6 +33,7 @@
  * mutation GIVE_EARLY: a lock is given while a thread may pass it
  * mutation NO_LOOK: a thread that passes does not look whether the lock has been given meanwhile
  * mutation HANDLER_WAITS: the signal handler's fork waits for what its own thread holds
+ * mutation NO_REPAIR: the child waits for the thread that was passing, which it does not have
  */
 #define FORK 9
 #define IDLE 1
@@ -128,6 +130,18 @@ inline list(me) {
     od
 }
 
+/* What an early handler does in the child, which has one thread. Changes nothing in the parent. */
+inline child() {
+    if
+    :: owner == IDLE -> assert(whole) /* it passes */
+#ifdef NO_REPAIR
+    :: owner == BUSY -> assert(false) /* for ever */
+#else
+    :: owner == BUSY -> skip /* it has the heap repaired, by the mark, and the locks freed */
+#endif
+    fi
+}
+
 active proctype Forker() {
     byte forks;
     do
@@ -146,7 +160,7 @@ active proctype Forker() {
 #endif
        asleep = 1;
        atomic { stdio == 0 -> stdio = FORK; asleep = 0 };
-       assert(whole || marked); /* the copy */
+       atomic { assert(whole || marked); child() }; /* the copy */
        stdio = 0;
        asleep = 1; /* in a handler of the program's */
        asleep = 0;

@@ -33,7 +33,12 @@ static void after(int set, int side) {
     for (int i = 0; i < held_blocks; i++) works_block_free(held[set][i]);
     passing[set] = works_block_new(300 + (size_t)calls[set][0], 1);
 }
-static void prepare_0(void) { prepare(0); }
+/* The last to run before the process is copied. Sometimes it waits until the worker, too, waits for
+ * a lock that the fork has taken. */
+static void prepare_0(void) {
+    prepare(0);
+    if (calls[0][0] % 10 == 0) usleep(30000);
+}
 static void prepare_1(void) { prepare(1); }
 static void prepare_2(void) { prepare(2); }
 static void parent_0(void) { after(0, 1); }
