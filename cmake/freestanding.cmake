@@ -16,6 +16,7 @@ function(loam_freestanding_library name)
   target_compile_features(${name} PUBLIC c_std_11)
   loam_own_target(${name})
   target_compile_definitions(${name} PUBLIC ${ARGN}
+    $<$<BOOL:${LOAM_ASSERT}>:LOAM_ASSERT=1>
     $<$<BOOL:${LOAM_DEBUG}>:LOAM_DEBUG=1> $<$<BOOL:${LOAM_SECURE}>:LOAM_SECURE=1>)
   if(LOAM_METER) # without an operating system there is no clock: counters only
     target_compile_definitions(${name} PUBLIC LOAM_METER=1 PRIVATE LOAM_METER_HOOKS=0)

@@ -9,6 +9,7 @@ endif()
 
 option(LOAM_DEBUG "Check everything: overflow by a byte, double free, foreign pointers, invariants"
   OFF)
+option(LOAM_ASSERT "Check loam's own invariants, as the debug build does, in any build" OFF)
 option(LOAM_SECURE "Harden: free lists encoded and verified" OFF)
 option(LOAM_VALGRIND "Valgrind's Memcheck sees loam's objects (a debug build; docs/guide/tools.md)"
   OFF)

@@ -1,6 +1,7 @@
 /* check.h: assertions, and reports of a program's mistakes.
  *
- *   LM_ASSERT   an invariant that debug builds check; other builds compile it away
+ *   LM_ASSERT   an invariant of loam's own, which the debug build checks, and any build with
+ *               -DLOAM_ASSERT=ON; other builds compile it away
  *   lm_report   writes one line to standard error through the port's raw write; never allocates
  *   lm_print    writes one requested line (statistics, options) to the program's output handler
  *
@@ -44,7 +45,11 @@
  * build has fences instead. */
 #define LM_SECURE (LOAM_SECURE && !LOAM_DEBUG)
 
-#if LOAM_DEBUG
+/* 1 iff LM_ASSERT checks its condition. */
+#ifndef LOAM_ASSERT
+#define LOAM_ASSERT LOAM_DEBUG
+#endif
+#if LOAM_ASSERT
 #define LM_ASSERT(cond) (LM_LIKELY(cond) ? (void)0 : lm_assert_failed(#cond, __FILE__, __LINE__))
 #else
 #define LM_ASSERT(cond) ((void)sizeof(!(cond)))
