@@ -85,12 +85,12 @@ SYSTEM_MACRO = re.compile(r"\b(__linux__|__linux|__gnu_linux__)\b")
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 
 
-def without_comments(text):
-    """The text with each comment blanked out, its lines still where they were."""
+def blanked(text, strings=False):
+    """The text with comments, and strings if asked, blanked out; its lines stay where they were."""
 
     def blank(match):
         token = match.group(0)
-        return re.sub(r"[^\n]", " ", token) if token.startswith("/") else token
+        return re.sub(r"[^\n]", " ", token) if strings or token.startswith("/") else token
 
     return TOKEN.sub(blank, text)
 
@@ -162,7 +162,7 @@ def check_file(path, text):
     name = next((path.removeprefix(top) for top in PUBLIC if path.startswith(top)), Path(path).name)
     if not re.match(rf"(/\*|//)\s*{re.escape(name)}:\s+\S", text):
         yield 1, "opening", f'does not open with a comment "{name}: what it is"'
-    for number, line in enumerate(without_comments(text).splitlines(), 1):
+    for number, line in enumerate(blanked(text).splitlines(), 1):
         include = INCLUDE.match(line)
         if include:
             wrong = check_include(path, *include.groups())
@@ -184,14 +184,9 @@ DEFINITION = re.compile(
 )
 
 
-def without_strings(text):
-    """The text without comments and strings, its lines still where they were."""
-    return TOKEN.sub(lambda match: re.sub(r"[^\n]", " ", match.group(0)), text)
-
-
 def check_hooks(texts):
-    """Yields (path, line, rule, what) for each call upward that hooks.h does not declare."""
-    texts = {path: without_strings(text) for path, text in texts.items()}
+    """Yields (path, line, rule, what) for each call upward that hooks.h does not declare. The texts
+    have no comments or strings."""
     defined = {}
     for path, text in texts.items():
         if path.endswith(".c") and layer_of(path) in BELOW:
@@ -230,12 +225,12 @@ ALONE = re.compile(r"src/os/(faulty|freestanding|linux_module)\.c")
 
 
 def check_statics(texts):
-    """Yields (path, line, rule, what) for each private name that another .c file has as well."""
+    """Yields (path, line, rule, what) for each private name that another .c file has as well. The
+    texts have no comments or strings."""
     homes = {}
     for path, text in texts.items():
         if not re.fullmatch(r"(src|override)/.*\.c", path) or ALONE.match(path):
             continue
-        text = without_strings(text)
         names = {name for pattern in PRIVATE for name in pattern.findall(text)}
         for body in ENUMERATION.findall(text):
             names |= set(re.findall(r"(?:^|,)\s*([A-Z]\w*)", body))
@@ -244,7 +239,7 @@ def check_statics(texts):
                 homes.setdefault(name, []).append(path)
     for name, paths in homes.items():
         for path in paths[1:]:
-            lines = without_strings(texts[path]).splitlines()
+            lines = texts[path].splitlines()
             number = next(n for n, line in enumerate(lines, 1) if re.search(rf"\b{name}\b", line))
             text = f"has a {name}, as {paths[0]} has: the module's noun goes first"
             yield path, number, "static", text
@@ -263,7 +258,7 @@ def draw_map(texts):
             continue
         files, lines = sizes.get(own, (0, 0))
         sizes[own] = (files + 1, lines + text.count("\n"))
-        for line in without_comments(text).splitlines():
+        for line in blanked(text).splitlines():
             include = INCLUDE.match(line)
             folder = include.group(2).split("/")[0] if include and include.group(1) == '"' else None
             if folder in BELOW and folder != own:
@@ -311,8 +306,9 @@ def check_tree(root, write_map=False):
                 if len(public_with_ifs) == 1:
                     found = [v for v in found if v[1] != "compiler"]
             violations += [(path, *v) for v in found]
-    violations += check_hooks(texts)
-    violations += check_statics(texts)
+    code = {path: blanked(text, strings=True) for path, text in texts.items()}
+    violations += check_hooks(code)
+    violations += check_statics(code)
     violations += check_map(root, texts, write_map)
     return violations, len(texts)
 
