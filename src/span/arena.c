@@ -33,6 +33,7 @@ enum { ARENA_LOOK_IN_BIN = 24 };
 
 void lm_space_label(size_t first, size_t slices, lm_kind_t kind) {
     lm_page_t *head = lm_space_slot(first), *tail = lm_space_slot(first + slices - 1);
+    LM_ASSERT(slices > 0 && first + slices <= lm_arena.slices);
     /* The order matters, and everything written before must precede: a copy of the process can be
      * made at any moment (repair.c). */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -46,9 +47,11 @@ void lm_space_label(size_t first, size_t slices, lm_kind_t kind) {
 static void account(lm_kind_t kind, size_t slices, bool add) {
     size_t *count = kind != LM_KIND_CLEAN ? &lm_space.dirty_slices : &lm_space.clean_slices;
     if (kind == LM_KIND_GONE) {
+        LM_ASSERT(add || lm_space.gone_spans > 0);
         count = &lm_space.gone_slices;
         lm_space.gone_spans += add ? 1 : (size_t)-1;
     }
+    LM_ASSERT(add || lm_load_relaxed(count) >= slices);
     /* Relaxed: purge.c reads it without the lock, as a guess. */
     lm_store_relaxed(count, add ? *count + slices : *count - slices);
 }
@@ -61,6 +64,8 @@ static LM_COLD void refused_comes(lm_page_t *span) {
 }
 /* Removes a refused span from its list. Relaxed: read without the lock, as a guess. */
 static LM_COLD void refused_goes(lm_page_t *span) {
+    LM_ASSERT(lm_node_linked(&span->age));
+    LM_ASSERT(lm_load_relaxed(&lm_space.refused_slices) >= span->slices);
     lm_list_remove(&lm_space.refused, &span->age);
     lm_store_relaxed(&lm_space.refused_slices, lm_space.refused_slices - span->slices);
 }
@@ -70,6 +75,9 @@ void lm_space_remove(lm_page_t *span) {
     lm_kind_t kind = (lm_kind_t)span->kind;
     size_t bin = lm_space_bin(span->slices), which = lm_free_kind(kind, lm_space_group(span));
     lm_list_t *list = &lm_space.bins[which][bin];
+    LM_ASSERT(lm_node_linked(&span->link) && ((lm_space.filled[which] >> bin) & 1) != 0);
+    LM_ASSERT(kind != LM_KIND_DIRTY || lm_node_linked(&span->age));
+    LM_ASSERT(lm_space_slot(lm_span_slice(span) + span->slices - 1)->slices == span->slices);
     lm_list_remove(list, &span->link);
     if (list->first == NULL) lm_space.filled[which] &= ~((uint64_t)1 << bin);
     if (kind == LM_KIND_DIRTY) lm_list_remove(&lm_space.aged, &span->age);
@@ -104,10 +112,12 @@ void lm_space_add(size_t first, size_t slices, lm_kind_t kind, lm_group_t group,
 
 lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp) {
     LM_ASSERT(lm_lock_held(&lm_space.lock));
+    LM_ASSERT(slices > 0 && first + slices <= lm_arena.slices);
     size_t own = slices;
     lm_group_t group = lm_space_group(lm_space_slot(first));
     if (first > 0 && lm_space_is_free_as(first - 1, kind, group)) {
         size_t before = lm_space_slot(first - 1)->slices;
+        LM_ASSERT(before <= first && lm_space_slot(first - before)->slices == before);
         lm_page_t *span = lm_space_slot(first - before);
         if (before > own) stamp = span->stamp;
         lm_space_remove(span);
@@ -116,6 +126,7 @@ lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t
     }
     if (first + slices < lm_arena.slices && lm_space_is_free_as(first + slices, kind, group)) {
         lm_page_t *span = lm_space_slot(first + slices);
+        LM_ASSERT(span->slices <= lm_arena.slices - (first + slices));
         if (span->slices > own) stamp = span->stamp;
         lm_space_remove(span);
         slices += span->slices;
@@ -145,6 +156,7 @@ static lm_page_t *arena_find(lm_kind_t kind, lm_group_t group, size_t slices) {
     }
     uint64_t larger = lm_space.filled[which] & (~(uint64_t)0 << bin);
     if (larger == 0) return NULL;
+    LM_ASSERT(lm_space.bins[which][lm_lowest_bit(larger)].first != NULL);
     return LM_CONTAINER(lm_space.bins[which][lm_lowest_bit(larger)].first, lm_page_t, link);
 }
 
@@ -159,6 +171,8 @@ void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind
     LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t start = lm_span_slice(span), length = span->slices;
     lm_kind_t was = (lm_kind_t)span->kind;
+    LM_ASSERT(lm_space_is_free(span) && (kind == LM_KIND_BUSY || kind >= LM_KIND_PAGE));
+    LM_ASSERT(slices > 0 && first >= start && first + slices <= start + length);
     lm_group_t group = lm_space_group(span);
     uint32_t stamp = span->stamp;
     lm_space_remove(span);
@@ -192,6 +206,7 @@ lm_page_t *lm_space_clean_of(lm_group_t group, size_t slices) {
 #endif
 
 size_t lm_space_aligned(const lm_page_t *span, size_t align_slices) {
+    LM_ASSERT(lm_is_pow2(align_slices));
     size_t base_slice = lm_arena.base >> LM_SLICE_SHIFT;
     return lm_align_up(base_slice + lm_span_slice(span), align_slices) - base_slice;
 }
@@ -290,6 +305,7 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
     bool poke = false;
     size_t fewer = span == NULL && block_bytes > 0 ? shorter(group, slices, block_bytes) : 0;
     if (fewer > 0) span = arena_find(LM_KIND_DIRTY, group, slices = fewer);
+    LM_ASSERT(fewer == 0 || span != NULL);
     bool huge = span == NULL && block_bytes > 0 && lm_huge_due(wanted, crowded);
 #if LM_SECURE
     /* Memory that other groups hold is of no use here. Some of it is purged before more is held. */
@@ -321,6 +337,7 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
         size_t first = lm_space_aligned(span, align_slices);
         lm_space_carve(span, first, slices, kind);
         span = lm_space_slot(first);
+        LM_ASSERT(span->range == 0 && !lm_load_relaxed(&span->tail));
         span->reused_total = 0; /* other threads may read it before the page is ready */
         if (kind == LM_KIND_LARGE && bytes > 0) {
             span->bytes = bytes;
@@ -388,6 +405,8 @@ lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bo
 static void page_goes(lm_page_t *page) {
     struct lm_class_count *class = &lm_span_counts.of_class[page->size_class];
     size_t carved = page->carved, rest = page->capacity - carved;
+    LM_ASSERT(lm_lock_held(&lm_space.lock) && carved <= page->capacity);
+    LM_ASSERT(page->range != 0 || lm_space.page_slices >= page->slices);
     if (page->range == 0) lm_space.page_slices -= page->slices;
     size_t gone = lm_span_counts.pages_gone, pages = lm_load_relaxed(&lm_span_counts.pages) - gone;
     if (LM_UNLIKELY(pages > lm_span_counts.pages_most))
@@ -407,6 +426,7 @@ void lm_space_page_goes(lm_page_t *page) { page_goes(page); }
 
 void lm_space_large_goes(const lm_page_t *span) {
     LM_ASSERT(lm_lock_held(&lm_space.lock));
+    LM_ASSERT(span->kind == LM_KIND_LARGE);
     lm_span_counts_t *counts = &lm_span_counts;
     lm_group_large_goes(span);
     size_t bytes = lm_large_bytes_now(), objects = lm_large_ever() - counts->large_gone;
@@ -444,6 +464,7 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
     uint32_t stamp = lm_space.tick - (rested ? lm_purge_ticks_rested() : 0);
     for (lm_page_t *span = first; span != NULL; span = next) {
         next = span->notified; /* before the span becomes a part of another */
+        LM_ASSERT(span->kind >= LM_KIND_PAGE);
         LM_PROBE2(span_give, lm_span_start(span), (size_t)span->slices << LM_SLICE_SHIFT);
         if (span->kind == LM_KIND_PAGE)
             page_goes(span);
@@ -453,6 +474,7 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
             lm_range_give(span);
             continue;
         }
+        LM_ASSERT(lm_load_relaxed(&lm_arena.map[lm_span_slice(span)]) != span);
         lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_DIRTY, stamp);
     }
     lm_purge_inline();
@@ -469,6 +491,8 @@ static LM_NOINLINE void map_in_range(lm_page_t *span, size_t slices, lm_page_t *
 }
 
 void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
+    LM_ASSERT(slices > 0 && slices <= span->slices);
+    LM_ASSERT(span->range != 0 || lm_span_slice(span) + slices <= lm_peek(&lm_arena.slices));
     if (LM_UNLIKELY(span->range != 0))
         map_in_range(span, slices, page); /* out of line, so that no registers are saved for it */
     else
@@ -488,6 +512,7 @@ lm_page_t *lm_span_move_to(lm_page_t *span, size_t slices, bool *clean) {
     if (lm_load_relaxed(&lm_space.worker_forbidden)) return NULL;
     /* A range has its own memory, which stays in place. */
     if (span->range != 0) return NULL;
+    LM_ASSERT(span->kind == LM_KIND_LARGE);
     size_t old = span->slices;
     lm_page_t *target = arena_take(slices, 1, LM_KIND_LARGE, 0, false, old, clean);
     if (target == NULL) return NULL;

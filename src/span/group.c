@@ -105,6 +105,7 @@ lm_page_t *lm_group_grow(lm_group_t group, size_t slices) {
     lm_page_t *span = lm_space_clean(length);
     if (span == NULL) span = lm_space_clean(length = slices);
     if (span == NULL) return NULL;
+    LM_ASSERT(group != LM_GROUP_LARGE && span->slices >= length);
     size_t first = lm_span_slice(span), rest = span->slices - length;
     lm_space_remove(span);
     /* Its slots have arbitrary contents: no part may merge with the former contents of the
@@ -142,6 +143,7 @@ void lm_group_large_goes(const lm_page_t *span) {
         hurry->large_slices /= 2;
         hurry->large_held /= 2;
     }
+    LM_ASSERT(hurry->large_held <= hurry->large_slices);
 }
 
 /* Returns the estimated slices of memory that `large` dirty slices of the group of large objects
@@ -187,6 +189,7 @@ static lm_page_t *long_one(lm_group_t group) {
     size_t which = lm_free_kind(LM_KIND_DIRTY, group);
     for (uint64_t filled = lm_space.filled[which]; filled != 0;) {
         unsigned bin = lm_log2(filled);
+        LM_ASSERT(lm_space.bins[which][bin].first != NULL);
         lm_page_t *span = LM_CONTAINER(lm_space.bins[which][bin].first, lm_page_t, link);
         if (span->kind == LM_KIND_DIRTY) return span; /* the system has refused the others */
         filled &= ~((uint64_t)1 << bin);
@@ -251,6 +254,7 @@ size_t lm_group_retaken(lm_group_t group, size_t slices) {
         own = retaken(&hurry->own_purged, hurry->own_when, slices);
     if (hurry->purged[group] > 0)
         n = retaken(&hurry->purged[group], hurry->when[group], slices - own);
+    LM_ASSERT(own + n <= slices);
     hurry->own_regrets += own;
     hurry->regrets += n;
     return own + n;

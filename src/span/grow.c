@@ -35,6 +35,7 @@ enum {
 /* Commits one of the two metadata arrays up to `bytes` bytes. The arrays cannot move, so
  * LM_COMMIT_TAKEN is a failure. */
 static lm_commit_t cover(void *array, size_t *committed, size_t bytes) {
+    LM_ASSERT(*committed % LM_OS_UNIT == 0);
     bytes = lm_align_up(bytes, LM_OS_UNIT);
     if (bytes <= *committed) return LM_COMMIT_DONE;
     lm_commit_t got =
@@ -64,6 +65,8 @@ static bool place_arena(void) {
     at = lm_align_up(at + slices * sizeof(lm_page_t *), LM_OS_UNIT) + LM_OS_UNIT;
     lm_arena.pages = (lm_page_t *)at;
     at = lm_align_up(at + slices * sizeof(lm_page_t), LM_OS_UNIT) + LM_OS_UNIT;
+    LM_ASSERT(at % LM_SLICE_BYTES == 0);
+    LM_ASSERT(at + (slices << LM_SLICE_SHIFT) <= (uintptr_t)lm_arena.map + bytes);
     lm_store_relaxed(&lm_arena.base, at);
     lm_store_relaxed(&lm_space.slices_most, slices); /* relaxed: see lm_space_could_grow */
     lm_space.slices_cheap = (size_t)1 << 20;         /* 64 GiB, whose map takes 8 MiB */
@@ -74,6 +77,8 @@ static bool place_arena(void) {
 /* Makes the arena longer by `slices` slices, whose memory is committed. */
 static void publish(size_t slices) {
     size_t first = lm_arena.slices;
+    LM_ASSERT((first + slices) * sizeof(lm_page_t *) <= lm_space.map_committed);
+    LM_ASSERT((first + slices) * sizeof(lm_page_t) <= lm_space.pages_committed);
     for (size_t i = first; i < first + slices; i++) lm_store_relaxed(&lm_arena.map[i], &lm_nobody);
     /* Release: a thread that finds a slice below the bound finds its map entry. */
     lm_store_release(&lm_arena.slices, first + slices);
@@ -82,6 +87,7 @@ static void publish(size_t slices) {
 /* Adds slices after `gap` slices of another mapping, which become a span that stays in use. Changes
  * nothing unless it returns LM_COMMIT_DONE. */
 static lm_commit_t grow_behind(size_t gap, size_t slices) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock) && lm_space.placed && slices > 0);
     size_t first = lm_arena.slices, start = first + gap;
     if (LM_UNLIKELY(start + slices > lm_space.slices_cheap)) lm_limit_addresses();
     if (start > lm_space.slices_most || slices > lm_space.slices_most - start)
@@ -163,6 +169,7 @@ static void purge_within(void *from, void *to) {
 void lm_space_end_at(size_t slice) {
     LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t end = lm_arena.slices;
+    LM_ASSERT(slice < end);
     /* Release: a thread that still sees the old bound asks about a pointer to no object. */
     lm_store_release(&lm_arena.slices, slice);
     purge_within(lm_space_slot(slice), lm_space_slot(end));
@@ -172,6 +179,7 @@ void lm_space_end_at(size_t slice) {
 void lm_space_settle(lm_page_t *span) {
     LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t first = lm_span_slice(span), slices = span->slices, end = first + slices;
+    LM_ASSERT(span->kind == LM_KIND_CLEAN && end <= lm_arena.slices);
     /* After growth it belongs to no group again. */
     bool goes = lm_space_group(span) == LM_GROUP_LARGE;
     goes = goes && end == lm_arena.slices && slices >= GROW_LEAST;
@@ -223,6 +231,7 @@ static bool hurry(size_t from, size_t to) {
 
 /* Extends a LARGE span to `slices` slices. addresses: the added part will hold no memory. */
 static bool extend(lm_page_t *span, size_t slices, bool addresses, bool *zero) {
+    LM_ASSERT(span->kind == LM_KIND_LARGE);
     *zero = false;
     if (LM_UNLIKELY(span->range != 0)) return lm_range_extend(span, slices);
     size_t first = lm_span_slice(span);
@@ -275,6 +284,7 @@ bool lm_span_extend(lm_page_t *span, size_t slices) {
 }
 
 void lm_span_shrink(lm_page_t *span, size_t slices) {
+    LM_ASSERT(span->kind == LM_KIND_LARGE && slices > 0 && slices <= span->slices);
     if (LM_UNLIKELY(span->range != 0)) {
         lm_range_shrink(span, slices);
         return;

@@ -64,6 +64,10 @@ unsigned lm_held_cleared(const lm_page_t *span) {
 static void remove_held(lm_page_t *span) {
     size_t room = lm_span_room(span);
     bool is_dense = dense(span);
+    LM_ASSERT(lm_lock_held(&lm_space.lock) && span->kind == LM_KIND_META);
+    LM_ASSERT(lm_node_linked(&span->link) && lm_node_linked(&span->age));
+    LM_ASSERT(lm_load_relaxed(&held_lists.n[is_dense]) > 0 && held_lists.room_bytes >= room);
+    LM_ASSERT(!is_dense || held_lists.dense_bytes >= room);
     lm_list_remove(&held_lists.sizes[list_for(room)], &span->link);
     lm_list_remove(&held_lists.aged[is_dense], &span->age);
     /* Relaxed: lm_held_any reads it as a guess. */
@@ -93,6 +97,7 @@ static lm_page_t *excess(void) {
 
 lm_page_t *lm_held_add(lm_page_t *span, unsigned cleared, bool is_dense) {
     size_t room = lm_span_room(span);
+    LM_ASSERT(span->range == 0 && (span->kind == LM_KIND_LARGE || span->kind == LM_KIND_META));
     lm_space_enter_to_give();
     if (span->kind == LM_KIND_LARGE) lm_space_large_goes(span);
     lm_tail_drop(span);

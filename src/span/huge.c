@@ -48,6 +48,7 @@ lm_huge_policy_t lm_huge_policy = {.when = LM_HUGE_AUTO, .least_bytes = 16 << 20
 static lm_huge_when_t when(void) { return lm_load_relaxed(&lm_huge_policy.when); }
 
 bool lm_huge_due(size_t slices, bool crowded) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     if (slices > WANTED_MOST || when() == LM_HUGE_NEVER) return false;
     if (when() == LM_HUGE_ALWAYS) return true;
     size_t page_bytes = lm_space.page_slices << LM_SLICE_SHIFT;
@@ -89,6 +90,9 @@ bool lm_huge_back(lm_group_t group) {
     uint64_t end = timed ? lm_os_thread_us() : 0;
     if (timed) lm_ask_end();
     lm_lock_take(&lm_space.lock);
+    /* No other thread has used the span meanwhile. */
+    LM_ASSERT(lm_space_slot(first)->kind == LM_KIND_BUSY);
+    LM_ASSERT(lm_space_slot(first)->slices == LM_HUGE_SLICES);
     lm_space_not_busy();
     lm_huge_took(end - start);
 #if LM_SECURE
@@ -162,17 +166,21 @@ static LM_NOINLINE void huge_fill(lm_page_t *span, size_t from, size_t to) {
 }
 
 void lm_span_fill(lm_page_t *span, size_t from, size_t to) {
+    LM_ASSERT(span->kind == LM_KIND_LARGE);
+    LM_ASSERT(from <= to && to <= (size_t)span->slices << LM_SLICE_SHIFT);
     static const size_t least[] = {SIZE_MAX, 0, FILL_LEAST};
     if (to >= least[when()] && span->range == 0) huge_fill(span, from, to);
 }
 
 void lm_span_unfill(lm_page_t *span, size_t slice) {
+    LM_ASSERT(slice <= span->slices);
     if (!span->huge) return;
     char *from = lm_span_start(span) + (slice << LM_SLICE_SHIFT);
     size_t bytes = (span->slices - slice) << LM_SLICE_SHIFT;
     huge_forget((uintptr_t)from, (uintptr_t)from + bytes);
     lm_os_no_huge_pages(from, bytes);
     if (slice > 0) return;
+    LM_ASSERT(lm_load_relaxed(&marked) > 0);
     span->huge = false;
     (void)lm_add_relaxed(&marked, (uint32_t)-1);
 }

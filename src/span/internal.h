@@ -155,6 +155,7 @@ LM_INLINE bool lm_space_is_free(const lm_page_t *span) {
 
 /* Returns the bin for spans of that size. */
 LM_INLINE size_t lm_space_bin(size_t slices) {
+    LM_ASSERT(slices > 0);
     /* In this form the sanitizers' gcc does not warn of a bin before the first. */
     if (slices - 1 < LM_EXACT_BINS) return slices - 1;
     unsigned log2 = lm_log2(slices);
@@ -163,6 +164,7 @@ LM_INLINE size_t lm_space_bin(size_t slices) {
 }
 
 LM_INLINE void lm_space_look_at_mapped(void) {
+    LM_ASSERT(lm_space.gone_slices <= lm_arena.slices);
     lm_space.mapped.now = lm_arena.slices - lm_space.gone_slices;
     lm_tally_look(&lm_space.mapped);
 }
@@ -186,6 +188,7 @@ LM_INLINE void lm_space_set_group(size_t slice, lm_group_t group) {
 }
 
 LM_INLINE size_t lm_free_kind(lm_kind_t kind, lm_group_t group) {
+    LM_ASSERT((kind >= LM_KIND_CLEAN && kind <= LM_KIND_REFUSED) || kind == LM_KIND_GONE);
     return 3 * (size_t)group + (kind == LM_KIND_CLEAN ? 0 : kind == LM_KIND_GONE ? 2 : 1);
 }
 
@@ -234,12 +237,16 @@ LM_INLINE size_t lm_space_due(void) {
 
 /* Returns the slices that are not free. */
 LM_INLINE size_t lm_space_used(void) {
+    LM_ASSERT(lm_load_relaxed(&lm_space.dirty_slices) + lm_load_relaxed(&lm_space.clean_slices) +
+                  lm_space.spare_slices + lm_load_relaxed(&lm_space.gone_slices) <=
+              lm_arena.slices);
     return lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices - lm_space.spare_slices -
            lm_space.gone_slices;
 }
 
 /* Notes that `slices` slices are clean again, before they are counted as clean. */
 LM_INLINE void lm_space_cleaned(size_t slices) {
+    LM_ASSERT(lm_space.clean_slices + lm_space.gone_slices + slices <= lm_arena.slices);
     lm_space.committed.now = lm_arena.slices - lm_space.clean_slices - lm_space.gone_slices;
     lm_tally_look(&lm_space.committed);
     lm_space.committed.gone += slices;
@@ -468,6 +475,7 @@ LM_INLINE bool lm_tail_worth(const lm_page_t *span, size_t bytes) {
 /* Puts a large object, whose `bytes` are set, into the list of dirty tails. Returns true if the
  * caller must call lm_purge_poke(true) once it has released the lock. */
 LM_INLINE bool lm_tail_list(lm_page_t *span) {
+    LM_ASSERT(span->kind == LM_KIND_LARGE && span->range == 0);
     /* One call in EACH pokes: that many tails, of half a slice on average, are 512 KiB. */
     enum { EACH = 16 };
     size_t listed = lm_space.tails_listed + 1;
@@ -482,6 +490,8 @@ LM_INLINE bool lm_tail_list(lm_page_t *span) {
 /* Removes a span from the list of dirty tails, if it is in it. */
 LM_INLINE void lm_tail_drop(lm_page_t *span) {
     if (!span->tail) return;
+    LM_ASSERT(lm_lock_held(&lm_space.lock) && lm_node_linked(&span->age));
+    LM_ASSERT(lm_load_relaxed(&lm_space.tails_listed) > 0);
     lm_list_remove(&lm_space.tails, &span->age);
     lm_store_release(&span->tail, false); /* release: after a purge of the tail */
     lm_store_relaxed(&lm_space.tails_listed, lm_space.tails_listed - 1);

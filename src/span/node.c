@@ -19,6 +19,7 @@ static uint64_t node_known; /* atomic: the system's nodes as bits; 0: not asked 
 
 /* Returns the nodes as they are distinguished. */
 static uint64_t fold(uint64_t nodes, unsigned most) {
+    LM_ASSERT(nodes != 0);
     if (most == 0 || most >= 64) return nodes;
     uint64_t folded = 0;
     for (; nodes != 0; nodes &= nodes - 1) folded |= (uint64_t)1 << lm_lowest_bit(nodes) % most;

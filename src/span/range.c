@@ -63,12 +63,16 @@ lm_page_t *lm_range_page_of(const void *p) {
 /* ---- Spare spans; the lock is held ---- */
 
 static void range_count(struct loam_arena *range, size_t slices, bool used) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
+    LM_ASSERT(used ? slices <= lm_range_slices(range) - range->used : slices <= range->used);
+    LM_ASSERT(!used || range->memory != NULL || slices <= lm_space.spare_slices);
     range->used += used ? slices : 0 - slices;
     if (range->memory == NULL) lm_space.spare_slices -= used ? slices : 0 - slices;
 }
 
 static void label(struct loam_arena *range, size_t first, size_t slices, lm_kind_t kind) {
     lm_page_t *head = &range->pages[first], *tail = &range->pages[first + slices - 1];
+    LM_ASSERT(slices > 0 && first + slices <= lm_range_slices(range));
     tail->slices = (uint32_t)slices;
     tail->kind = (uint8_t)kind;
     head->slices = (uint32_t)slices;
@@ -92,6 +96,8 @@ static void range_add(struct loam_arena *range, size_t first, size_t slices) {
 
 static void unlink_span(struct loam_arena *range, lm_page_t *span) {
     unsigned bin = lm_log2(span->slices);
+    LM_ASSERT(span->kind == LM_KIND_SPARE && lm_node_linked(&span->link));
+    LM_ASSERT(((range->filled >> bin) & 1) != 0);
     lm_list_remove(&range->bins[bin], &span->link);
     if (range->bins[bin].first == NULL) range->filled &= ~((uint64_t)1 << bin);
 }
@@ -101,6 +107,7 @@ static void insert(struct loam_arena *range, size_t first, size_t slices) {
     range_count(range, slices, false);
     if (first > 0 && range->pages[first - 1].kind == LM_KIND_SPARE) {
         size_t before = range->pages[first - 1].slices;
+        LM_ASSERT(before <= first && range->pages[first - before].slices == before);
         first -= before;
         slices += before;
         unlink_span(range, &range->pages[first]);
@@ -115,6 +122,7 @@ static void insert(struct loam_arena *range, size_t first, size_t slices) {
 }
 
 static size_t aligned_first(const struct loam_arena *range, const lm_page_t *span, size_t align) {
+    LM_ASSERT(lm_is_pow2(align));
     size_t start = lm_range_start(range) >> LM_SLICE_SHIFT;
     return lm_align_up(start + range_index_of(range, span), align) - start;
 }
@@ -141,6 +149,7 @@ static lm_page_t *best_in(const struct loam_arena *range, unsigned bin, size_t s
 
 static lm_page_t *range_take(struct loam_arena *range, size_t slices, size_t align, lm_kind_t kind,
                              bool *zero) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock) && slices > 0 && kind >= LM_KIND_PAGE);
     if (range->closing || slices > lm_range_slices(range)) return NULL;
     uint64_t bins = range->filled & (~(uint64_t)0 << lm_log2(slices));
     lm_page_t *span = NULL;
@@ -149,6 +158,7 @@ static lm_page_t *range_take(struct loam_arena *range, size_t slices, size_t ali
     if (span == NULL) return NULL;
     size_t start = range_index_of(range, span), length = span->slices;
     size_t first = aligned_first(range, span, align), end = first + slices;
+    LM_ASSERT(first >= start && end <= start + length);
     unlink_span(range, span);
     if (first > start) range_add(range, start, first - start);
     if (end < start + length) range_add(range, end, start + length - end);
@@ -174,6 +184,7 @@ lm_page_t *lm_range_take(struct loam_arena *range, size_t slices, size_t align_s
 
 lm_page_t *lm_range_take_page(struct loam_arena *range, size_t slices, size_t block_bytes,
                               bool *zero) {
+    LM_ASSERT(block_bytes > 0); /* so `slices` stays above 0 below */
     lm_lock_take(&lm_space.lock);
     lm_page_t *span = range_take(range, slices, 1, LM_KIND_PAGE, zero);
     while (span == NULL && --slices << LM_SLICE_SHIFT >= 2 * block_bytes)
@@ -262,10 +273,12 @@ void lm_range_shrink(lm_page_t *span, size_t slices) {
 
 /* ---- Opening and closing ---- */
 
-/* Returns an empty entry of the table, or NULL iff there is none. The lock is held. */
+/* Returns an empty entry of the table, or NULL iff there is none. */
 static struct loam_arena *new_entry(void) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     for (size_t i = 0; i < LM_RANGES; i++) {
         if (lm_ranges[i].taken) continue;
+        LM_ASSERT(lm_range_slices(&lm_ranges[i]) == 0);
         /* Clears everything but the bounds, which are 0, and which other threads read at any
          * time. */
         LM_STATIC_ASSERT(offsetof(struct loam_arena, bounds) == 0, "first");
@@ -278,9 +291,11 @@ static struct loam_arena *new_entry(void) {
     return NULL;
 }
 
-/* Opens a range whose map and pages are set. The lock is held. */
+/* Opens a range whose map and pages are set. */
 static void range_open_range(struct loam_arena *range, uintptr_t start, size_t slices,
                              const lm_range_kind_t *kind) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock) && range->taken && lm_range_slices(range) == 0);
+    LM_ASSERT(slices > 0 && start % LM_SLICE_BYTES == 0 && start >> ADDRESS_BITS == 0);
     range->node = kind->node;
     range->zero = kind->zero;
     range->exclusive = kind->exclusive;
@@ -294,6 +309,7 @@ static void range_open_range(struct loam_arena *range, uintptr_t start, size_t s
 }
 
 static bool overlaps(uintptr_t start, size_t bytes) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     uintptr_t arena = lm_arena.base;
     size_t most = lm_space.slices_most << LM_SLICE_SHIFT;
     /* Map and descriptors lie below the arena. */
@@ -309,6 +325,7 @@ static bool overlaps(uintptr_t start, size_t bytes) {
 
 static void give_meta(lm_page_t *span) {
     lm_lock_take(&lm_space.lock);
+    LM_ASSERT(span->kind == LM_KIND_META && lm_space.meta_slices >= span->slices);
     lm_space.meta_slices -= span->slices;
     lm_lock_give(&lm_space.lock);
     lm_span_give(span, true);
@@ -316,6 +333,8 @@ static void give_meta(lm_page_t *span) {
 
 static int open_outside(lm_page_t *memory, uintptr_t start, size_t slices,
                         const lm_range_kind_t *kind, struct loam_arena **range) {
+    LM_ASSERT((size_t)memory->slices << LM_SLICE_SHIFT >=
+              slices * (sizeof(lm_page_t) + sizeof(lm_page_t *)));
     if (overlaps(start, slices << LM_SLICE_SHIFT)) return -EEXIST;
     struct loam_arena *entry = new_entry();
     if (entry == NULL) return -ENOSPC;
@@ -365,6 +384,8 @@ int lm_range_open_inside(lm_page_t *span, const lm_range_kind_t *kind, struct lo
     struct loam_arena *entry = new_entry();
     if (entry != NULL) {
         size_t first = lm_span_slice(span), slices = span->slices;
+        LM_ASSERT(span->kind == LM_KIND_META && span->range == 0);
+        LM_ASSERT(lm_space.meta_slices >= slices);
         entry->pages = span;
         entry->map = &lm_arena.map[first];
         lm_space.meta_slices -= slices;
@@ -377,8 +398,10 @@ int lm_range_open_inside(lm_page_t *span, const lm_range_kind_t *kind, struct lo
 
 /* Makes an empty range what it was before: a META span of plain memory. The memory of a range
  * outside is the user's; its META span is that of its map. Returns the META span, or NULL iff there
- * is no plain memory. The lock is held. */
+ * is no plain memory. */
 static lm_page_t *take_apart(struct loam_arena *range) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
+    LM_ASSERT(range->closing && range->used == 0 && range->heaps == 0);
     size_t slices = lm_range_slices(range);
     lm_page_t *span = range->memory != NULL ? range->memory : range->pages;
     if (range->memory == NULL) {
@@ -386,6 +409,7 @@ static lm_page_t *take_apart(struct loam_arena *range) {
         size_t bytes = slices << LM_SLICE_SHIFT;
         if (lm_os_commit(start, bytes, true) != LM_COMMIT_DONE) return NULL;
         lm_os_no_huge_pages(start, bytes);
+        LM_ASSERT(range->pages->slices == slices && lm_space.spare_slices >= slices);
         unlink_span(range, range->pages);
         /* The descriptors belong to the arena again. */
         for (size_t i = 0; i < slices; i++) range->pages[i].range = 0;
@@ -424,6 +448,7 @@ bool lm_range_hold(struct loam_arena *range) {
 
 void lm_range_let(struct loam_arena *range) {
     lm_lock_take(&lm_space.lock);
+    LM_ASSERT(range->heaps > 0);
     range->heaps--;
     lm_lock_give(&lm_space.lock);
 }
@@ -496,6 +521,7 @@ void lm_range_stats(lm_span_stats_t *stats) {
     stats->range_bytes = stats->range_free_bytes = 0;
     FOR_EACH_RANGE(range) {
         size_t slices = lm_range_slices(range);
+        LM_ASSERT(slices == 0 || range->used <= slices);
         stats->range_bytes += slices << LM_SLICE_SHIFT;
         stats->range_free_bytes += (slices - (slices > 0 ? range->used : 0)) << LM_SLICE_SHIFT;
     }

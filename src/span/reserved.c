@@ -59,6 +59,8 @@ static void bind(int node, char *at, size_t bytes) {
 static bool fill_page(const lm_reserve_t *want, part_t *part, size_t page_bytes, tally_t *tally) {
     part->late = late(want, tally);
     char *at = lm_span_start(part->span) + part->done;
+    LM_ASSERT(page_bytes <= part->bytes - part->done);
+    LM_ASSERT(lm_is_pow2(page_bytes) && ((uintptr_t)at & (page_bytes - 1)) == 0);
     if (part->late || !lm_os_pool_pages(at, page_bytes, page_bytes, lm_node_real(part->node)))
         return false;
     *(page_bytes == want->page_bytes ? &tally->huge : &tally->medium) += page_bytes;
@@ -70,6 +72,7 @@ static bool fill_page(const lm_reserve_t *want, part_t *part, size_t page_bytes,
 /* Puts as many bytes in place as a page of the wanted size has, in smaller pages if needed. */
 static void reserved_fill(const lm_reserve_t *want, part_t *part, tally_t *tally) {
     size_t end = part->done + want->page_bytes;
+    LM_ASSERT(!part->over && end <= part->bytes);
     if (!part->pool_empty) part->pool_empty = !fill_page(want, part, want->page_bytes, tally);
     if (want->page_bytes == PAGE_2M) part->medium_empty = part->pool_empty;
     while (!part->late && part->done < end && !part->medium_empty)
@@ -101,6 +104,7 @@ static void reserved_tell(const lm_reserve_t *want, const tally_t *tally) {
  * The returned memory is clean, because no code has used it. */
 static void give_rest(lm_page_t *span, size_t bytes) {
     size_t first = lm_span_slice(span), had = span->slices, slices = bytes >> LM_SLICE_SHIFT;
+    LM_ASSERT(span->kind == LM_KIND_META && bytes % LM_SLICE_BYTES == 0 && slices <= had);
     if (slices == had) return;
     /* A part of it may have been replaced. */
     char *rest = lm_span_start(span) + bytes;
@@ -108,6 +112,7 @@ static void give_rest(lm_page_t *span, size_t bytes) {
     bool clean = lm_os_commit(rest, rest_bytes, true) == LM_COMMIT_DONE;
     lm_os_no_huge_pages(rest, rest_bytes);
     lm_lock_take(&lm_space.lock);
+    LM_ASSERT(lm_space.meta_slices >= had - slices);
     lm_space.meta_slices -= had - slices;
     if (slices > 0) lm_space_label(first, slices, LM_KIND_META);
     lm_space_set_group(first + slices, lm_space_group(span));
@@ -145,6 +150,7 @@ static int reserved_open_range(const lm_reserve_t *want, const part_t *part,
 
 static int reserved_open_part(const lm_reserve_t *want, part_t *part, tally_t *tally,
                               struct loam_arena **range) {
+    LM_ASSERT(part->over && part->done <= part->bytes);
     *(part->late ? &tally->missing : &tally->left_out) += part->bytes - part->done;
     give_rest(part->span, part->done);
     int result = part->done > 0 ? reserved_open_range(want, part, range) : 0;
@@ -194,12 +200,14 @@ int lm_range_reserve(const lm_reserve_t *want, struct loam_arena **range) {
     *range = NULL;
     if (!reserved_possible(want)) return -EINVAL;
     if (want->page_bytes == 0) return reserve_ordinary(want, range);
+    LM_ASSERT(want->bytes % want->page_bytes == 0);
     part_t part = {.bytes = want->bytes, .node = want->kind.node};
     return reserved_make(want, &part, 1, range);
 }
 
 int lm_range_reserve_on_nodes(const lm_reserve_t *want, unsigned nodes) {
     if (!reserved_possible(want)) return -EINVAL;
+    LM_ASSERT(want->page_bytes != 0 && want->bytes % want->page_bytes == 0);
     uint64_t mask = lm_nodes();
     unsigned there = (unsigned)__builtin_popcountll(mask);
     if (nodes == 0 || nodes > there) nodes = there;
@@ -207,12 +215,14 @@ int lm_range_reserve_on_nodes(const lm_reserve_t *want, unsigned nodes) {
     size_t pages = want->bytes / want->page_bytes, n = 0;
     for (size_t left = nodes; left > 0; left--, mask &= mask - 1) {
         /* If the pages do not divide evenly, the first nodes get one more. */
+        LM_ASSERT(mask != 0);
         size_t some = (pages + left - 1) / left;
         pages -= some;
         if (some == 0) break;
         parts[n].bytes = some * want->page_bytes;
         parts[n++].node = there == 1 ? LM_NODE_ANY : (int)lm_lowest_bit(mask);
     }
+    LM_ASSERT(pages == 0);
     struct loam_arena *range;
     return reserved_make(want, parts, n, &range);
 }
