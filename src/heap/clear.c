@@ -47,6 +47,7 @@ static bool worth_asking(size_t bytes) {
 /* Clears whole pages of the system. If not `ask`, purges them without a look. Returns whether less
  * than half of them were resident, as far as was asked. */
 static bool clear_part(char *at, size_t bytes, bool ask) {
+    LM_ASSERT((uintptr_t)at % lm_os_page_bytes() == 0 && bytes % lm_os_page_bytes() == 0);
     size_t pages = bytes / lm_os_page_bytes();
     bool sparse = !ask || lm_os_resident_pages(at, bytes) < pages / 2;
     if (!sparse || !lm_os_purge(at, bytes)) memset(at, 0, bytes);
@@ -58,6 +59,7 @@ static LM_COLD bool clear_asking(char *p, size_t bytes) {
     size_t page = lm_os_page_bytes();
     char *first = (char *)lm_align_up((uintptr_t)p, page),
          *end = (char *)lm_align_down((uintptr_t)(p + bytes), page);
+    LM_ASSERT(first <= end);
     memset(p, 0, (size_t)(first - p));
     memset(end, 0, (size_t)(p + bytes - end));
     if (bytes > CLEAR_ASK_MOST) return clear_part(first, (size_t)(end - first), false);

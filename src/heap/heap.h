@@ -46,6 +46,7 @@ extern bool (*lm_free_elsewhere)(void *p);
 
 /* Takes the first block of the heap's list. Returns NULL iff the list is empty. */
 LM_INLINE lm_block_t *lm_block_pop_of(lm_theap_t *heap, size_t size_class) {
+    LM_ASSERT(size_class < LM_CLASSES);
     lm_block_t *block = heap->head[size_class];
     LM_IN_RETURN_REGISTER(block);
     if (LM_LIKELY(block != NULL)) heap->head[size_class] = lm_link_get(block);
@@ -96,6 +97,7 @@ LM_INLINE void lm_block_free_on(void *p, lm_page_t *page) {
         lm_block_free_slow(p, page);
         return;
     }
+    LM_ASSERT(page->kind == LM_KIND_PAGE);
     lm_block_t *block = (lm_block_t *)p;
     lm_link_set(block, page->free);
     /* Release, which is free on x86-64: a fork at this point finds a list that hangs together. */

@@ -24,12 +24,15 @@ static size_t large_slices_for(size_t bytes) {
 /* Returns the usable size of an object of `bytes` bytes: a multiple of UNIT, or in the secure
  * build, which checks the bytes behind the object, exactly `bytes`; but at least 1. */
 static size_t usable_of(size_t bytes) {
+    LM_ASSERT(bytes <= LM_REQUEST_MOST);
     size_t least = bytes == 0 ? 1 : bytes;
     return LM_SECURE ? least : lm_align_up(least, LARGE_UNIT);
 }
 
 /* Makes a new span an object of `usable` usable bytes. Returns the object. */
 static void *open_at(lm_page_t *page, size_t usable) {
+    LM_ASSERT(page->kind == LM_KIND_LARGE);
+    LM_ASSERT(usable > 0 && usable <= (size_t)page->slices << LM_SLICE_SHIFT);
 #if LM_SECURE
     lm_large_trailer_write(page, usable);
     lm_large_tail(page);
@@ -113,6 +116,7 @@ void *lm_large_open(struct loam_heap *fheap, size_t bytes, size_t align, bool *z
         if (page == NULL) return lm_no_memory();
     }
     void *p = open_at(page, usable);
+    LM_ASSERT(((uintptr_t)p & (align - 1)) == 0);
     LM_PROBE2(large_alloc, p, usable);
     lm_bytes_mine(usable, 0);
     lm_tools_show(p, usable);
@@ -199,6 +203,7 @@ static void *large_move(lm_page_t *page, size_t usable, bool roomy) {
     lm_page_t *target = lm_large_move(page, usable, roomy);
 #else
     size_t slices = large_slices_for(usable);
+    LM_ASSERT(slices > page->slices); /* otherwise it would have grown in place */
     bool clean, dirty = lm_span_tail_keep(page);
     lm_page_t *target = lm_span_move_to(page, slices + (roomy ? slices / 4 : 0), &clean);
     if (target == NULL)
@@ -228,6 +233,7 @@ static void *large_fit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_
     (void)roomy; /* an object that grows in place takes no more than it needs */
     size_t usable = usable_of(bytes), slices = large_slices_for(usable);
     size_t had = page->bytes, had_slices = page->slices;
+    LM_ASSERT(had > 0 && had <= had_slices << LM_SLICE_SHIFT);
     bool zero = false;
     if (usable <= had) {
         lm_span_unfill(page, slices);
@@ -241,6 +247,7 @@ static void *large_fit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_
         }
         lm_span_tail(page, usable, slices > had_slices ? !zero : dirty);
     }
+    LM_ASSERT(page->bytes == usable && slices <= page->slices);
     lm_count_large(had, usable);
     if (zero && fresh != NULL) *fresh = had_slices << LM_SLICE_SHIFT;
     /* A caller without `fresh` clears nothing, and most programs fill what an object grows by. */

@@ -54,6 +54,7 @@ LM_INLINE lm_block_t *lm_link_get(const lm_block_t *block) {
 }
 
 LM_INLINE void lm_link_set(lm_block_t *block, lm_block_t *next) {
+    LM_ASSERT(((uintptr_t)next & ~LM_LINK_ADDRESS) == 0 && (uintptr_t)next % 16 == 0);
     uintptr_t word = (uintptr_t)next | lm_link_sum(block, (uintptr_t)next);
     lm_tools_poke(block, word ^ lm_link_key(block));
 }

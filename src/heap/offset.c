@@ -119,8 +119,10 @@ const void *lm_offset_freed(const lm_page_t *page, const void *block) {
 
 /* ---- Allocating ---- */
 
-/* Takes a block of the page, which has a free or an untouched one. Lock held. */
+/* Takes a block of the page, which has a free or an untouched one. */
 static lm_block_t *offset_pop(lm_page_t *page) {
+    LM_ASSERT(lm_lock_held(&offset_lock));
+    LM_ASSERT(page->in_list == LM_AT_PARTIAL && page->bias == 0);
     if (page->free == NULL) {
         uint32_t before = page->carved;
         page->free = lm_page_carve(page);
@@ -128,6 +130,7 @@ static lm_block_t *offset_pop(lm_page_t *page) {
         lm_count_back(page, page->carved - before);
     }
     lm_block_t *block = page->free;
+    LM_ASSERT(block != NULL && page->live < page->carved);
     page->free = lm_link_get(block);
     lm_store_relaxed(&page->live, page->live + 1);
     lm_count_again(page, 1);
@@ -143,6 +146,8 @@ static lm_block_t *offset_attempt(unsigned size_class) {
                                           : lm_page_create(&offset_pages, size_class);
     lm_block_t *block = NULL;
     if (page != NULL) {
+        LM_ASSERT(page->heap == &offset_pages && lm_is_offset(page));
+        LM_ASSERT(page->size_class == size_class);
         if (page->in_list == LM_AT_NOWHERE) lm_page_to_partial(&offset_pages, page);
         block = offset_pop(page);
         if (page->free == NULL && page->carved == page->capacity)
@@ -189,6 +194,7 @@ static void *offset_large_alloc(size_t padded, size_t align, size_t offset, bool
     void *start = lm_large_open(NULL, shift + padded, align, zero);
     if (start == NULL) return NULL;
     lm_page_t *page = lm_page_of(start);
+    LM_ASSERT((shift >> LM_SLICE_SHIFT) < page->slices);
     lm_store_relaxed(&page->owner, LM_OWNER_OFFSET);
     lm_span_map(page, (shift >> LM_SLICE_SHIFT) + 1, page);
     return start;
@@ -207,6 +213,8 @@ void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero) {
                                   : offset_large_alloc(lm_large_need(padded), align, offset, zero);
     if (start == NULL) return NULL;
     size_t shift = shift_at((uintptr_t)start, align, offset);
+    LM_ASSERT(shift >= SHIFT_LEAST && (((uintptr_t)start + shift + offset) & (align - 1)) == 0);
+    LM_ASSERT(shift + (bytes == 0 ? 1 : bytes) <= lm_block_bytes(lm_page_of(start)));
     offset_give(lm_page_of(start), start, shift);
     /* A block in use has no link: so checks/offset_gap.c finds that a shift was overwritten. */
     if (LM_SECURE) ((lm_block_t *)start)->next = NULL;
@@ -221,6 +229,7 @@ void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero) {
 static void block_free(lm_page_t *page, lm_block_t *block) {
     lm_given_at(page, block);
     lm_lock_take(&offset_lock);
+    LM_ASSERT(page->heap == &offset_pages && lm_is_offset(page));
     if (page->in_list == LM_AT_FULL) lm_page_to_partial(&offset_pages, page);
     lm_page_put(page, block, block, 1);
     if (page->live == 0) lm_page_release(&offset_pages, page);
@@ -231,6 +240,7 @@ static void block_free(lm_page_t *page, lm_block_t *block) {
  * gives where a page is taken out of the map. */
 void lm_offset_unmap(lm_page_t *page, const void *p) {
     size_t shift = (size_t)((const char *)p - lm_span_start(page));
+    LM_ASSERT((shift >> LM_SLICE_SHIFT) < page->slices);
     lm_span_map(page, (shift >> LM_SLICE_SHIFT) + 1, &lm_nobody);
 }
 

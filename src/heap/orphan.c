@@ -23,17 +23,20 @@ static bool useful(const lm_page_t *page) {
     return page->free != NULL || page->carved < page->capacity;
 }
 
-/* Adds the page to the list of its class if it has blocks to hand out. Lock held. */
+/* Adds the page to the list of its class if it has blocks to hand out. */
 static void link_if_useful(lm_page_t *page) {
+    LM_ASSERT(lm_lock_held(&lock));
     if (page->in_list == LM_AT_ORPHANS || !useful(page)) return;
     page->in_list = LM_AT_ORPHANS;
     lm_list_add_last(&orphans[page->size_class], &page->link);
     lm_store_relaxed(&some[page->size_class], true);
 }
 
-/* Takes the page off the list of its class, if it is there. Lock held. */
+/* Takes the page off the list of its class, if it is there. */
 static void unlink_page(lm_page_t *page) {
+    LM_ASSERT(lm_lock_held(&lock));
     if (page->in_list == LM_AT_ORPHANS) {
+        LM_ASSERT(lm_node_linked(&page->link));
         lm_list_t *list = &orphans[page->size_class];
         lm_list_remove(list, &page->link);
         lm_store_relaxed(&some[page->size_class], list->first != NULL);
@@ -43,6 +46,8 @@ static void unlink_page(lm_page_t *page) {
 
 bool lm_orphan_add(lm_page_t *page) {
     LM_ASSERT(page->in_list == LM_AT_NOWHERE && page->bias == 0);
+    /* No free would find an empty orphan, and no heap may adopt a page of a first-class heap. */
+    LM_ASSERT(page->live > 0 && lm_load_relaxed(&page->foreign_class) != 0);
     lm_lock_take(&lock);
     lm_store_relaxed(&page->owner, LM_OWNER_NONE);
     uint64_t none = 0;
@@ -61,6 +66,8 @@ bool lm_orphan_add(lm_page_t *page) {
 
 /* Makes the heap the orphan's owner. The heap's lock and the orphans' lock are held. */
 static void become_owner(lm_theap_t *heap, lm_page_t *page) {
+    LM_ASSERT(lm_load_relaxed(&page->remote) == LM_REMOTE_ORPHAN);
+    LM_ASSERT(heap->fheap.fheap == NULL);
     unlink_page(page);
     lm_tally_sub(&tally, 1);
     page->heap = heap;
@@ -78,6 +85,8 @@ lm_page_t *lm_orphan_adopt(lm_theap_t *heap, unsigned size_class) {
     lm_page_t *page = NULL;
     if (orphans[size_class].first != NULL) {
         page = LM_CONTAINER(orphans[size_class].first, lm_page_t, link);
+        LM_ASSERT(page->in_list == LM_AT_ORPHANS && page->size_class == size_class);
+        LM_ASSERT(useful(page));
         become_owner(heap, page);
     }
     lm_lock_give(&lock);
@@ -96,6 +105,8 @@ bool lm_orphan_free(lm_theap_t *heap, lm_page_t *page, lm_block_t *head, lm_bloc
     lm_lock_take(&lock);
     bool orphan = is_orphan(page), empty = false;
     if (orphan) {
+        LM_ASSERT(page->bias == 0);
+        LM_ASSERT(page->in_list == LM_AT_NOWHERE || page->in_list == LM_AT_ORPHANS);
         lm_page_put(page, head, tail, n);
         empty = page->live == 0;
         if (empty) {

@@ -57,11 +57,13 @@ static LM_COLD lm_page_t *give_up(lm_page_t *page) {
 
 /* lm_page_create without a look at the limit of a first-class heap. */
 static lm_page_t *page_create(lm_theap_t *heap, unsigned size_class) {
+    LM_ASSERT(size_class > 0 && size_class < LM_CLASSES);
     size_t block_bytes = lm_class_bytes(size_class), slices = lm_class_slices(block_bytes);
     bool zero;
     lm_page_t *page =
         page_take(heap, slices, block_bytes, heap->full[size_class].first != NULL, &zero);
     if (page == NULL) return NULL;
+    LM_ASSERT(page->kind == LM_KIND_PAGE && page->slices > 0 && page->slices <= slices);
     slices = page->slices;
 #if LM_GUARD_LINKS
     lm_secret_make();
@@ -75,6 +77,7 @@ static lm_page_t *page_create(lm_theap_t *heap, unsigned size_class) {
 #else
     size_t bytes = slices << LM_SLICE_SHIFT;
 #endif
+    LM_ASSERT(bytes / block_bytes > 0 && bytes / block_bytes <= UINT16_MAX);
     page->free = NULL;
     page->live = 0;
     page->bias = 0;
@@ -119,6 +122,7 @@ lm_page_t *lm_page_create(lm_theap_t *heap, unsigned size_class) {
  * already, between CARVE_LEAST and CARVE_MOST: a thread that wants three blocks does not pay for a
  * page of them. */
 LM_INLINE lm_block_t *page_carve(lm_page_t *page, char *start) {
+    LM_ASSERT(page->carved <= page->capacity && page->bias == 0);
     size_t bytes = page->block_bytes, more = page->carved * bytes;
     if (more < CARVE_LEAST) more = CARVE_LEAST;
     if (more > CARVE_MOST) more = CARVE_MOST;
@@ -126,6 +130,7 @@ LM_INLINE lm_block_t *page_carve(lm_page_t *page, char *start) {
     if (left == 0) return NULL;
     if (n == 0) n = 1;
     if (n > left) n = left;
+    LM_ASSERT((page->carved + n) * bytes <= (size_t)page->slices << LM_SLICE_SHIFT);
     char *first = start + page->carved * bytes;
     lm_carved(page, first, n);
 #if LM_SECURE
@@ -164,6 +169,9 @@ lm_block_t *lm_page_carve(lm_page_t *page) {
 }
 
 void lm_page_put(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n) {
+    LM_ASSERT(n > 0 && lm_page_outside(page) >= n);
+    /* In a full page, `live` must not go past 0 unseen. */
+    LM_ASSERT(page->in_list != LM_AT_FULL);
     lm_link_set(tail, page->free);
     page->free = head;
     lm_store_relaxed(&page->live, page->live - n);
@@ -172,19 +180,27 @@ void lm_page_put(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n
 /* ---- Lists ---- */
 
 void lm_page_unlink(lm_theap_t *heap, lm_page_t *page) {
-    if (page->in_list == LM_AT_PARTIAL)
+    LM_ASSERT(page->heap == heap && page->in_list != LM_AT_ORPHANS);
+    if (page->in_list == LM_AT_PARTIAL) {
+        LM_ASSERT(lm_node_linked(&page->link) && page->bias == 0);
         lm_list_remove(&heap->partial[page->size_class], &page->link);
+    }
     if (page->in_list == LM_AT_FULL) {
+        LM_ASSERT(lm_node_linked(&page->link));
         lm_list_remove(&heap->full[page->size_class], &page->link);
         lm_store_relaxed(&page->live, page->live + page->bias);
         page->bias = 0;
     }
-    if (page->in_list == LM_AT_CURRENT) heap->current[page->size_class] = NULL;
+    if (page->in_list == LM_AT_CURRENT) {
+        LM_ASSERT(heap->current[page->size_class] == page);
+        heap->current[page->size_class] = NULL;
+    }
     page->in_list = LM_AT_NOWHERE;
 }
 
 void lm_page_to_partial(lm_theap_t *heap, lm_page_t *page) {
     lm_page_unlink(heap, page);
+    LM_ASSERT(page->bias == 0);
     page->in_list = LM_AT_PARTIAL;
     lm_list_add_last(&heap->partial[page->size_class], &page->link);
 }
@@ -208,6 +224,7 @@ void lm_page_to_full(lm_theap_t *heap, lm_page_t *page) {
  * that another thread frees at the same moment. Because of the owner, that free still comes to
  * offset.c, which reports the double free. */
 LM_INLINE void retire(lm_page_t *page) {
+    LM_ASSERT(page->kind == LM_KIND_PAGE);
     lm_span_map(page, page->slices, &lm_nobody);
     if (LM_LIKELY(!lm_is_offset(page))) lm_store_relaxed(&page->owner, LM_OWNER_NONE);
 }
@@ -228,6 +245,7 @@ void lm_page_retire(lm_page_t *page) {
 }
 
 void lm_page_discard(lm_page_t *page, bool rested) {
+    LM_ASSERT(page->in_list == LM_AT_NOWHERE);
     lm_page_retire(page);
     lm_tools_give(page, rested);
 }
@@ -269,6 +287,7 @@ static void release_vacant(lm_theap_t *heap, unsigned size_class) {
     lm_node_t *first = heap->partial[size_class].first;
     if (first == NULL) return;
     lm_page_t *page = LM_CONTAINER(first, lm_page_t, link);
+    LM_ASSERT(page->in_list == LM_AT_PARTIAL && page->size_class == size_class);
     if (lm_page_outside(page) == 0) lm_page_release(heap, page);
 }
 
@@ -288,6 +307,7 @@ static bool unused(const lm_theap_t *heap, const lm_page_t *page) {
 void lm_page_trim(lm_theap_t *heap) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_page_t *page = heap->current[c];
+        LM_ASSERT(page == NULL || page->in_list == LM_AT_CURRENT);
         if (c >= LM_SMALL_CLASSES) release_vacant(heap, c);
         if (page == NULL || !unused(heap, page)) continue;
         lm_block_t *head, *tail;
@@ -318,6 +338,7 @@ void lm_page_event(lm_page_t *page) {
         lm_biased_leave(&heap->lock);
         return;
     }
+    LM_ASSERT(lm_load_relaxed(&page->heap) == heap);
     if (page->in_list == LM_AT_FULL) lm_page_to_partial(heap, page);
     /* The current page stays, because the next malloc of its class would need a page again. */
     if (page->live == 0 && page->in_list == LM_AT_PARTIAL) {

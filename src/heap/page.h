@@ -34,6 +34,7 @@ LM_INLINE lm_block_t *lm_page_take(lm_page_t *page) {
     lm_block_t *list = page->free;
     if (list == NULL) return NULL;
     uint32_t carved = page->carved;
+    LM_ASSERT(page->bias == 0 && page->live <= carved);
     lm_count_again(page, carved - page->live);
     page->free = NULL;
     /* Release: if the process forks now, the list is gone from here before it is anywhere else. */

@@ -50,6 +50,7 @@ static LM_NOINLINE lm_block_t *list_of_remote(lm_page_t *page) {
     /* page->live stays: it counts the blocks on `remote`, and those in head[], as not free. */
     uint32_t count = lm_remote_take(page, &list, &tail);
     if (count == 0) return NULL;
+    LM_ASSERT(page->bias == 0 && count <= page->live);
     lm_count_again(page, count);
     return list;
 }
@@ -73,6 +74,7 @@ static lm_page_t *fullest(lm_theap_t *heap, unsigned size_class) {
     for (lm_node_t *node = list->first; node != NULL && left-- > 0;
          node = lm_list_after(list, node)) {
         lm_page_t *page = LM_CONTAINER(node, lm_page_t, link);
+        LM_ASSERT(page->heap == heap && page->in_list == LM_AT_PARTIAL);
         if (page->free == NULL) continue; /* the page has only untouched blocks */
         if (best == NULL || page->live > best->live) best = page;
         if (--compare == 0) break;
@@ -86,6 +88,7 @@ static lm_page_t *refill_set_aside(lm_theap_t *heap, unsigned size_class) {
     lm_list_t *list = &heap->partial[size_class];
     for (lm_node_t *node = list->first; node != NULL; node = lm_list_after(list, node)) {
         lm_page_t *page = LM_CONTAINER(node, lm_page_t, link);
+        LM_ASSERT(page->size_class == size_class && page->carved <= page->capacity);
         if (page->carved < page->capacity) return page;
     }
     return NULL;
@@ -101,6 +104,7 @@ static lm_page_t *awake_early(lm_theap_t *heap, unsigned size_class) {
     int left = LOOK_FULL;
     do {
         lm_page_t *page = LM_CONTAINER(list->first, lm_page_t, link);
+        LM_ASSERT(page->heap == heap && page->in_list == LM_AT_FULL);
         if (page->free != NULL) return page;
         list->first = list->first->next; /* in the circular list, the first page becomes the last */
     } while (--left > 0 && list->first != begin);
@@ -113,6 +117,7 @@ static void refill_look_at(lm_theap_t *heap, lm_list_t *list) {
     for (lm_node_t *node = list->first; node != NULL; node = next) {
         lm_page_t *page = LM_CONTAINER(node, lm_page_t, link);
         next = lm_list_after(list, node);
+        LM_ASSERT(page->heap == heap);
         lm_block_t *head, *tail;
         uint32_t n = lm_remote_take(page, &head, &tail);
         if (n == 0) continue;
@@ -152,12 +157,14 @@ static lm_page_t *woken(lm_theap_t *heap, unsigned size_class) {
  * only the first CUT_MOST blocks are taken, because the search for the end of the cut reads each
  * block. */
 static lm_block_t *refill_cut(lm_page_t *page, uint32_t n) {
+    LM_ASSERT(page->free != NULL && page->bias == 0 && page->live <= page->carved);
     page->fresh = false; /* from now on, another class's list holds blocks of the page */
     if (page->carved - page->live <= n) return lm_page_take(page);
     lm_block_t *list = page->free, *tail = list;
     if (n > CUT_MOST) n = CUT_MOST;
     uint32_t taken = 1;
     for (lm_block_t *next; taken < n && (next = lm_link_get(tail)) != NULL; tail = next) taken++;
+    LM_ASSERT(page->live + taken <= page->carved);
     /* Release: if the process forks now, the blocks leave the page before they are in a list. */
     page->free = lm_link_get(tail);
     lm_store_release(&page->live, page->live + taken);
@@ -177,6 +184,7 @@ static lm_block_t *of_larger(lm_theap_t *heap, unsigned size_class) {
         lm_page_t *page = heap->current[c];
         if (page == NULL || page->free == NULL) page = fullest(heap, c);
         if (page == NULL) continue;
+        LM_ASSERT(page->size_class == c && page->block_bytes >= bytes);
         lm_block_t *list = refill_cut(page, (uint32_t)(LARGER_BYTES / bytes));
         /* Otherwise pages without a block would collect at the front of the partial list. */
         if (page->free == NULL && page->carved == page->capacity && page->in_list == LM_AT_PARTIAL)
@@ -201,6 +209,7 @@ static lm_block_t *refill_of_others(lm_theap_t *heap, unsigned size_class) {
  * search that finds nothing, more refills go without one, up to SKIP_MOST. So a heap that only
  * grows is not searched for each block. */
 static bool worth_searching(lm_foreign_t *class) {
+    LM_ASSERT(class->skip <= class->pause && class->pause <= SKIP_MOST);
     if (class->skip == 0) return true;
     class->skip--;
     return false;
@@ -237,6 +246,7 @@ static lm_block_t *refill_list(lm_theap_t *heap, unsigned size_class) {
     lm_block_t *list;
     /* A branch of a first-class heap takes only blocks and pages of that heap. */
     bool shares = heap->fheap.fheap == NULL;
+    LM_ASSERT(page == NULL || (page->heap == heap && page->in_list == LM_AT_CURRENT));
     heap->holds[size_class] = LM_HOLDS_OWN;
     read_ahead(heap, size_class);
     if (page != NULL) {
@@ -278,6 +288,8 @@ static lm_block_t *refill_list(lm_theap_t *heap, unsigned size_class) {
         if (page == NULL && shares) page = lm_orphan_adopt(heap, size_class);
         if (page == NULL) page = lm_page_create(heap, size_class);
         if (page == NULL) return NULL;
+        LM_ASSERT(heap->current[size_class] == NULL);
+        LM_ASSERT(page->size_class == size_class && page->in_list != LM_AT_CURRENT);
         if (page->in_list == LM_AT_PARTIAL && page->live == 0 && heap->vacant > 0) heap->vacant--;
         lm_page_unlink(heap, page);
         page->in_list = LM_AT_CURRENT;
@@ -291,6 +303,7 @@ static lm_block_t *refill_list(lm_theap_t *heap, unsigned size_class) {
 }
 
 void *lm_heap_refill(lm_theap_t *heap, unsigned size_class) {
+    LM_ASSERT(size_class > 0 && size_class < LM_CLASSES);
     lm_biased_enter(&heap->lock);
     lm_store_relaxed(&heap->slow, heap->slow + 1);
     if (LM_UNLIKELY(lm_remote_waits(heap))) lm_remote_drain_some(heap);
@@ -298,6 +311,7 @@ void *lm_heap_refill(lm_theap_t *heap, unsigned size_class) {
     lm_block_t *block = heap->head[size_class];
     if (block == NULL) {
         block = refill_list(heap, size_class);
+        LM_ASSERT(block == NULL || lm_page_of(block)->size_class >= size_class);
         if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0) && block != NULL)
             lm_sampled_limit(heap, size_class, block);
     }
@@ -358,6 +372,7 @@ LM_STATIC_ASSERT((size_t)LM_QUIET_MOST == (size_t)LM_BLOCK_MOST, "one comparison
 LM_INLINE void *refill_take(size_t size_class, lm_theap_t *heap) {
     lm_page_t *page = heap->current[size_class];
     lm_block_t *block;
+    LM_ASSERT(heap->head[size_class] == NULL);
     if (LM_LIKELY(page != NULL) && LM_LIKELY((block = lm_page_take(page)) != NULL)) {
         heap->holds[size_class] = LM_HOLDS_OWN;
         LM_IN_RETURN_REGISTER(block);

@@ -45,13 +45,16 @@ enum {
 
 /* Returns the distance of the block from its page's start in units of 16 bytes. */
 static uint64_t offset16(const lm_page_t *page, const lm_block_t *block) {
-    return (uint64_t)((const char *)block - lm_span_start(page)) >> 4;
+    uint64_t at = (uint64_t)((const char *)block - lm_span_start(page));
+    LM_ASSERT(at % 16 == 0 && at >> 4 <= UINT16_MAX);
+    return at >> 4;
 }
 
 /* ---- To and from the page ---- */
 
 /* Puts the page on the stack of the heap that owns it. The caller has just set QUEUED. */
 static void notify(lm_page_t *page) {
+    LM_ASSERT(lm_load_relaxed(&page->remote) & LM_REMOTE_QUEUED);
     lm_theap_t *heap = page->heap;
     lm_page_t *top = lm_load_relaxed(&heap->notified);
     do {
@@ -72,6 +75,7 @@ void lm_remote_push(lm_theap_t *heap, lm_page_t *page, lm_block_t *head, lm_bloc
             word = lm_load_relaxed(&page->remote);
         }
         uint32_t there = lm_remote_count(word);
+        LM_ASSERT(n > 0 && there + n <= page->capacity);
         uint64_t last = there > 0 ? (word >> 32) & 0xffff : offset16(page, tail);
         lm_link_set(tail, there > 0 ? lm_remote_at(page, word >> 48) : NULL);
         next = offset16(page, head) << 48 | last << 32 | (uint64_t)(there + n) << 16 |
@@ -87,6 +91,7 @@ uint32_t lm_remote_take(lm_page_t *page, lm_block_t **head, lm_block_t **tail) {
         if (lm_remote_count(word) == 0) return 0;
         /* Acquire: this thread sees the links that the pushing threads wrote. */
     } while (!lm_cas_weak_acq_rel(&page->remote, &word, word & 0xffff));
+    LM_ASSERT(!(word & LM_REMOTE_ORPHAN)); /* nobody pushes blocks of an orphan */
     *head = lm_remote_at(page, word >> 48);
     *tail = lm_remote_at(page, word >> 32);
     /* The page's counts will show these blocks as freed, but the owner did not free them. */
@@ -120,6 +125,7 @@ static void put_own(lm_theap_t *heap, const chain_t *chain, bool back) {
 /* Hands a chain over to its page. heap: the heap that may own the page, with its lock held; NULL:
  * no heap owns it. back: the blocks were counted as handed out. */
 static void remote_send(lm_theap_t *heap, const chain_t *chain, bool back) {
+    LM_ASSERT(chain->head != NULL && chain->count > 0);
     /* The heap is compared as well, because a branch of this thread has the same token, but another
      * lock. Relaxed: if the word is the heap's token, this thread or one before it under the heap's
      * lock wrote it. */
@@ -143,6 +149,7 @@ static void sort_and_send(lm_theap_t *heap, lm_block_t *list, bool back) {
     for (lm_block_t *block = list; block != NULL; block = next) {
         next = lm_link_get(block);
         lm_page_t *page = lm_page_of(block);
+        LM_ASSERT(page->kind == LM_KIND_PAGE);
         chain_t *chain = &chains[lm_span_slice(page) % CHAINS];
         if (chain->page != page) {
             if (chain->page != NULL) remote_send(heap, chain, back);
@@ -163,11 +170,13 @@ void lm_foreign_send_back(lm_theap_t *heap, lm_block_t *list) { sort_and_send(he
 
 /* Returns the number of blocks on the list. */
 static uint32_t remote_held(const lm_foreign_t *foreign) {
+    LM_ASSERT(foreign->room <= foreign->granted);
     return (uint32_t)(foreign->granted - foreign->room);
 }
 
 /* Adds a block to the list, which has room for it. */
 static void enlist(lm_foreign_t *foreign, lm_block_t *block) {
+    LM_ASSERT(foreign->room > 0);
     foreign->room--;
     lm_link_set(block, foreign->first);
     /* Release: the child of a fork, which hands over the blocks that it finds, sees the block's
@@ -177,7 +186,10 @@ static void enlist(lm_foreign_t *foreign, lm_block_t *block) {
 
 /* Takes back what was granted to all classes. All lists are empty. */
 static void remote_no_room(lm_theap_t *heap) {
-    for (unsigned c = 1; c < LM_CLASSES; c++) heap->foreign[c].granted = heap->foreign[c].room = 0;
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        LM_ASSERT(heap->foreign[c].first == NULL);
+        heap->foreign[c].granted = heap->foreign[c].room = 0;
+    }
     heap->foreign_bytes = 0;
 }
 
@@ -195,6 +207,7 @@ void lm_foreign_return_all(lm_theap_t *heap) {
 /* Blocks of pages that the sleeping thread owns are pushed on `remote` as well, because the thread
  * may wake up and free blocks on these pages. */
 void lm_foreign_return_sleeper(lm_theap_t *heap) {
+    LM_ASSERT(lm_load_relaxed(&heap->parked));
     lm_quarantine_return(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_foreign_t *foreign = &heap->foreign[c];
@@ -212,6 +225,7 @@ void lm_foreign_return_sleeper(lm_theap_t *heap) {
 
 lm_block_t *lm_foreign_take(lm_theap_t *heap, unsigned size_class) {
     lm_foreign_t *foreign = &heap->foreign[size_class];
+    LM_ASSERT(foreign->first != NULL);
     /* A few blocks are not worth this call, and small ones share cache lines with blocks that other
      * threads use. */
     size_t bytes = remote_held(foreign) * lm_class_bytes(size_class);
@@ -230,6 +244,7 @@ static bool remote_grant(lm_theap_t *heap, unsigned size_class) {
     if (most > FOREIGN_MOST) most = FOREIGN_MOST;
     if (most < FOREIGN_LEAST) most = FOREIGN_LEAST;
     if (more < FOREIGN_FIRST) more = FOREIGN_FIRST;
+    LM_ASSERT(foreign->granted <= most);
     if (more > most - foreign->granted) more = most - foreign->granted;
     if (more == 0 || heap->foreign_bytes + more * bytes > FOREIGN_BYTES_ALL) return false;
     foreign->granted = (uint16_t)(foreign->granted + more);
@@ -257,6 +272,7 @@ static LM_NOINLINE void remote_free(lm_theap_t *heap, lm_page_t *page, lm_block_
     /* Relaxed, both loads: the class does not change while a block is in use, and a push finds by
      * `remote` whether the page is an orphan. */
     unsigned c = lm_load_relaxed(&page->foreign_class);
+    LM_ASSERT(heap->fheap.fheap == NULL); /* the thread's own heap, no branch */
     /* Without an owner, the page may be an orphan, and this heap becomes its owner at once. A block
      * of a first-class heap (class 0) must return to its page. */
     if (lm_load_relaxed(&page->owner) == LM_OWNER_NONE || c == 0) {
@@ -292,6 +308,7 @@ static lm_page_t *unstack(lm_theap_t *heap) {
 static void put_remote(lm_page_t *page, uint64_t word) {
     lm_block_t *head = lm_remote_at(page, word >> 48);
     uint32_t n = lm_remote_count(word);
+    LM_ASSERT(lm_page_outside(page) >= n && page->in_list != LM_AT_FULL);
     if (page->free != NULL) {
         lm_page_put(page, head, lm_remote_at(page, word >> 32), n);
         return;
@@ -306,6 +323,7 @@ static lm_page_t *remote_take_in(lm_theap_t *heap, lm_page_t *page, unsigned mos
     for (lm_page_t *next; page != NULL && most > 0; page = next, most--) {
         /* Read before QUEUED is cleared: afterwards another thread may queue the page again. */
         next = page->notified;
+        LM_ASSERT(page->heap == heap);
         /* Acquire: this thread sees the links that the pushing threads wrote. Release: a thread
          * that queues the page again writes `notified` after the load above. */
         uint64_t word = lm_exchange_acq_rel(&page->remote, 0);
@@ -335,6 +353,7 @@ void lm_remote_drain(lm_theap_t *heap) {
 }
 
 void lm_remote_drain_some(lm_theap_t *heap) {
+    LM_ASSERT(lm_remote_waits(heap));
     lm_page_t *page = heap->coming;
     if (page != NULL) {
         page = heap->coming = remote_take_in(heap, page, 1);

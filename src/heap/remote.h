@@ -43,6 +43,7 @@ uint32_t lm_remote_take(lm_page_t *page, lm_block_t **head, lm_block_t **tail);
 
 /* Takes the list. It may grow to the same length again. */
 LM_INLINE lm_block_t *lm_foreign_unlist(lm_foreign_t *foreign) {
+    LM_ASSERT(foreign->room <= foreign->granted);
     lm_block_t *list = foreign->first;
     foreign->first = NULL;
     foreign->room = foreign->granted;

@@ -40,6 +40,8 @@ static LM_NOINLINE void *cleared_slow(size_t bytes, bool all) {
     void *p = lm_block_alloc(bytes + LM_TRAILER);
     if (LM_UNLIKELY(p == NULL)) return NULL;
     lm_page_t *page = lm_page_of(p);
+    LM_ASSERT(page->kind == LM_KIND_PAGE || page->kind == LM_KIND_SAMPLED);
+    LM_ASSERT(page->kind != LM_KIND_PAGE || bytes + LM_TRAILER <= page->block_bytes);
     if (LM_TRAILER > 0 && page->kind == LM_KIND_SAMPLED) p = lm_sampled_place(page, p, bytes, 1);
     /* block_bytes is also the usable size of a sampled object. */
     size_t most = LM_TRAILER > 0 || !all ? bytes : page->block_bytes;
@@ -69,6 +71,7 @@ static LM_NOINLINE void *large_cleared(size_t bytes, bool all) {
     bool zero = false;
     void *p = lm_large_alloc(bytes + LM_TRAILER, 1, &zero);
     if (p == NULL) return NULL;
+    LM_ASSERT(lm_page_of(p)->kind == LM_KIND_LARGE && lm_page_of(p)->bytes >= bytes);
     if (!zero) lm_clear_large(p, lm_to_clear(lm_page_of(p), p, bytes, all));
     return lm_trailer_write(p, bytes);
 }
@@ -107,6 +110,8 @@ void *lm_block_alloc_aligned(size_t bytes, size_t align) {
         return lm_too_large_at(bytes, align);
     unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(bytes, align) : 0;
     if (size_class == 0) return lm_large_alloc(bytes, align, NULL);
+    LM_ASSERT(lm_class_bytes(size_class) >= bytes);
+    LM_ASSERT((lm_class_bytes(size_class) & (align - 1)) == 0);
     return lm_block_alloc(lm_class_bytes(size_class));
 }
 #endif
@@ -122,6 +127,7 @@ static LM_NOINLINE void *alloc_aligned_sampled(size_t padded, size_t bytes, size
 
 static LM_NOINLINE void *alloc_aligned_slow(unsigned size_class, size_t bytes, size_t align) {
     size_t padded = lm_class_bytes(size_class);
+    LM_ASSERT(padded >= bytes + LM_TRAILER && (padded & (align - 1)) == 0);
     /* Relaxed: no other data depends on the rate. */
     if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0))
         return alloc_aligned_sampled(padded, bytes, align);
@@ -143,6 +149,7 @@ LM_INLINE void *alloc_aligned(size_t bytes, size_t align, bool *zero) {
 
 void *lm_malloc_aligned(size_t bytes, size_t align) {
     void *p = alloc_aligned(bytes, align, NULL);
+    LM_ASSERT(((uintptr_t)p & (align - 1)) == 0);
     return p != NULL ? lm_trailer_write_new(p, bytes) : NULL;
 }
 
@@ -159,6 +166,7 @@ void *lm_zalloc_aligned_offset(size_t bytes, size_t align, size_t offset) {
     void *p = offset % align == 0 ? alloc_aligned(bytes, align, &zero)
                                   : lm_offset_alloc(bytes, align, offset, &zero);
     if (p == NULL) return NULL;
+    LM_ASSERT((((uintptr_t)p + offset) & (align - 1)) == 0);
     if (!zero) lm_clear_large(p, lm_to_clear(lm_page_of(p), p, bytes, true));
     return lm_trailer_write(p, bytes);
 }
@@ -229,6 +237,7 @@ LM_INLINE void *resize_object(lm_page_t *page, void *p, size_t bytes, struct loa
         return mark_here(page, p, bytes);
     }
     if (other == NULL) return NULL;
+    LM_ASSERT(other != p);
     if (zeroed) *fresh = 0;
     /* Relaxed: no other data depends on the rate. */
     if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0) && roomy != bytes)
@@ -282,6 +291,7 @@ static bool resize_fit(lm_page_t *page, const void *p, size_t padded, size_t *fr
     if (page->kind != LM_KIND_LARGE) return padded <= room;
     padded = lm_large_need(padded);
     if (!lm_large_fit(page, (padded == 0 ? 1 : padded) + before, fresh)) return false;
+    LM_ASSERT(fresh == NULL || *fresh >= before);
     if (fresh != NULL && *fresh != SIZE_MAX) *fresh -= before;
     return true;
 }
@@ -326,6 +336,7 @@ static void *realloc_aligned(void *p, size_t bytes, size_t align, size_t offset,
                                      : lm_worth_staying(lm_block_usable(page, p), padded))) {
         if (resize_fit(page, p, padded, fresh)) return lm_trailer_write(p, bytes);
     }
+    LM_ASSERT(into == NULL || offset == 0); /* the functions of a first-class heap take no offset */
     bool zeroed = fresh != NULL && large;
     int error = errno;
     void *other;
@@ -341,6 +352,7 @@ static void *realloc_aligned(void *p, size_t bytes, size_t align, size_t offset,
         return mark_here(page, p, bytes);
     }
     if (other == NULL) return NULL;
+    LM_ASSERT(other != p && (((uintptr_t)other + offset) & (align - 1)) == 0);
     if (zeroed) *fresh = 0;
     memcpy(other, p, have < bytes ? have : bytes);
     lm_free(p);

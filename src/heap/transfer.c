@@ -36,7 +36,9 @@ bool lm_transfer_put(unsigned size_class, lm_foreign_t *foreign) {
     lm_lock_take(&transfer->lock);
     uint8_t n = lm_transfer_count[size_class];
     bool put = n < TRANSFER_SLOTS;
+    LM_ASSERT(n <= TRANSFER_SLOTS && transfer->low <= n);
     if (put) {
+        LM_ASSERT(foreign->first != NULL && foreign->granted > foreign->room);
         /* Moved under the lock, so that a fork finds the list either in the heap or here. */
         transfer->blocks[n] = (uint16_t)(foreign->granted - foreign->room);
         transfer->list[n] = lm_foreign_unlist(foreign);
@@ -53,7 +55,9 @@ lm_block_t *lm_transfer_take_one(unsigned size_class) {
     lm_lock_take(&transfer->lock);
     uint8_t n = lm_transfer_count[size_class];
     if (n > 0) {
+        LM_ASSERT(n <= TRANSFER_SLOTS && transfer->low <= n);
         list = transfer->list[--n];
+        LM_ASSERT(list != NULL);
         lm_count_others(size_class, transfer->blocks[n]);
         lm_store_relaxed(&lm_transfer_count[size_class], n);
         if (transfer->low > n) transfer->low = n;
@@ -68,6 +72,8 @@ static unsigned send_home(unsigned size_class, bool all) {
     transfer_t *transfer = &transfers[size_class];
     lm_block_t *list[TRANSFER_SLOTS];
     lm_lock_take(&transfer->lock);
+    LM_ASSERT(lm_transfer_count[size_class] <= TRANSFER_SLOTS);
+    LM_ASSERT(transfer->low <= lm_transfer_count[size_class]);
     unsigned count = lm_transfer_count[size_class], n = all ? count : transfer->low,
              left = count - n;
     for (unsigned i = 0; i < n; i++) list[i] = transfer->list[i];
@@ -97,6 +103,7 @@ size_t lm_transfer_blocks(unsigned size_class) {
     if (lm_load_relaxed(&lm_transfer_count[size_class]) == 0) return 0;
     size_t blocks = 0;
     lm_lock_take(&transfer->lock);
+    LM_ASSERT(lm_transfer_count[size_class] <= TRANSFER_SLOTS);
     for (unsigned i = 0; i < lm_transfer_count[size_class]; i++) blocks += transfer->blocks[i];
     lm_lock_give(&transfer->lock);
     return blocks;
