@@ -2,6 +2,7 @@
 #ifndef LM_BASE_BITS_H
 #define LM_BASE_BITS_H
 
+#include "base/check.h"
 #include "base/compiler.h"
 
 #define LM_KIB ((size_t)1024)
@@ -19,11 +20,13 @@ LM_INLINE size_t lm_align_down(size_t x, size_t align) { return x & ~(align - 1)
 /* Returns the index of the highest set bit. x must not be 0. */
 LM_STATIC_ASSERT(sizeof(size_t) == sizeof(long), "lm_log2 counts the bits of a long");
 LM_INLINE unsigned lm_log2(size_t x) {
+    LM_ASSERT(x != 0);
     return (unsigned)(8 * sizeof(x) - 1) ^ (unsigned)__builtin_clzl(x);
 }
 
 /* Returns the index of the lowest set bit. x must not be 0. */
 LM_INLINE unsigned lm_lowest_bit(uint64_t x) {
+    LM_ASSERT(x != 0);
     /* The halves are tested separately: for a 64-bit count, compilers for 32-bit processors would
      * call a library function. */
     if (sizeof(long) == sizeof(x)) return (unsigned)__builtin_ctzl((unsigned long)x);

@@ -77,6 +77,7 @@ void lm_report(const char *format, ...) {
 }
 
 void lm_line_add(lm_line_t *line, const char *format, ...) {
+    LM_ASSERT(line->used < sizeof line->text);
     va_list args;
     va_start(args, format);
     lm_line_add_v(line, format, args);
@@ -107,6 +108,7 @@ bool lm_wrong_goes_on(lm_wrong_t wrong) {
     uint32_t tolerated = lm_load_relaxed(&lm_misuse_policy.tolerated);
     bool goes_on = lm_load_relaxed(&lm_misuse_policy.ignore);
     do {
+        LM_ASSERT(line_first_of(mistakes) < LM_MISTAKES);
         goes_on = goes_on || (tolerated >> line_first_of(mistakes) & 1) != 0;
         mistakes >>= LM_MISTAKE_BITS;
     } while (mistakes != 0);
@@ -119,6 +121,7 @@ const char *lm_mistake_word(unsigned mistake) {
         "other",       "double-free", "foreign",   "misaligned",     "wrong-size",
         "wrong-align", "overflow",    "underflow", "use-after-free", "copy",
     };
+    LM_ASSERT(mistake < LM_MISTAKES);
     return words[mistake];
 }
 
@@ -135,6 +138,8 @@ void lm_line_add_way_out(lm_line_t *line, lm_wrong_t wrong) {
 size_t lm_wrong_count;
 
 static void line_end(lm_line_t *line, lm_wrong_t wrong) {
+    LM_ASSERT(line->used > 0 && line->used < sizeof line->text);
+    LM_ASSERT((wrong & LM_WRONG_HOW) <= LM_WRONG_INSIDE);
     (void)__atomic_fetch_add(&lm_wrong_count, 1, __ATOMIC_RELAXED); /* relaxed: a statistic */
     line_text(line, "thread ");
     line_number(line, lm_port_thread_id(), 10);

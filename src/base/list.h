@@ -10,6 +10,7 @@
 #ifndef LM_BASE_LIST_H
 #define LM_BASE_LIST_H
 
+#include "base/check.h"
 #include "base/compiler.h"
 
 typedef struct lm_node {
@@ -26,6 +27,7 @@ LM_INLINE bool lm_node_linked(const lm_node_t *node) { return node->next != NULL
 
 LM_INLINE void lm_list_add_last(lm_list_t *list, lm_node_t *node) {
     lm_node_t *first = list->first;
+    LM_ASSERT(node != first);
     if (first == NULL) {
         node->next = node->prev = node;
         list->first = node;
@@ -43,6 +45,8 @@ LM_INLINE void lm_list_add_first(lm_list_t *list, lm_node_t *node) {
 }
 
 LM_INLINE void lm_list_remove(lm_list_t *list, lm_node_t *node) {
+    LM_ASSERT(list->first != NULL && lm_node_linked(node));
+    LM_ASSERT(node->next->prev == node && node->prev->next == node);
     if (node->next == node) {
         list->first = NULL;
     } else {

@@ -34,6 +34,7 @@ static struct {
 } script;
 
 void lm_faulty_fail(lm_fault_t kind, size_t first, size_t count) {
+    LM_ASSERT((unsigned)kind < LM_FAULT_KINDS && first > 0);
     lm_store_relaxed(&script.count, 0);
     for (size_t i = 0; i < LM_FAULT_KINDS; i++) {
         lm_store_relaxed(&script.calls[i], 0);
@@ -46,11 +47,18 @@ void lm_faulty_fail(lm_fault_t kind, size_t first, size_t count) {
 
 void lm_faulty_clear(void) { lm_faulty_fail(LM_FAULT_ANY, 1, 0); }
 
-size_t lm_faulty_calls(lm_fault_t kind) { return lm_load_relaxed(&script.calls[kind]); }
-size_t lm_faulty_failures(lm_fault_t kind) { return lm_load_relaxed(&script.failures[kind]); }
+size_t lm_faulty_calls(lm_fault_t kind) {
+    LM_ASSERT((unsigned)kind < LM_FAULT_KINDS);
+    return lm_load_relaxed(&script.calls[kind]);
+}
+size_t lm_faulty_failures(lm_fault_t kind) {
+    LM_ASSERT((unsigned)kind < LM_FAULT_KINDS);
+    return lm_load_relaxed(&script.failures[kind]);
+}
 
 /* Counts one call. Returns whether the script makes it fail. */
 static bool fails(lm_fault_t kind) {
+    LM_ASSERT((unsigned)kind < LM_FAULT_ANY);
     size_t number[LM_FAULT_KINDS] = {0};
     number[kind] = lm_add_relaxed(&script.calls[kind], 1) + 1;
     number[LM_FAULT_ANY] = lm_add_relaxed(&script.calls[LM_FAULT_ANY], 1) + 1;
@@ -65,6 +73,7 @@ static bool fails(lm_fault_t kind) {
 
 /* Aborts unless [at, at+bytes) is a non-empty range of whole units. */
 static void expect_units(const char *function, const void *at, size_t bytes, size_t unit) {
+    LM_ASSERT(lm_is_pow2(unit));
     if (bytes != 0 && bytes % unit == 0 && (uintptr_t)at % unit == 0) return;
     lm_report("loam: %s of %zu bytes at %p: not in units of %zu", function, bytes, at, unit);
     lm_port_abort();
@@ -94,6 +103,7 @@ static size_t locked;
 void lm_faulty_lock(const void *at, size_t bytes) {
     size_t n = bytes > 0 ? lm_load_relaxed(&locked) : 0;
     if (bytes > 0) {
+        LM_ASSERT(n < LM_FAULTY_LOCKS);
         locks[n].at = (uintptr_t)at;
         locks[n++].bytes = bytes;
     }
@@ -113,6 +123,7 @@ bool lm_os_purge(void *at, size_t bytes) {
     expect_units("purge", at, bytes, lm_os_page_bytes());
     if (fails(LM_FAULT_PURGE)) return false;
     size_t free_bytes = before_locked((uintptr_t)at, bytes);
+    LM_ASSERT(free_bytes <= bytes && free_bytes % lm_os_page_bytes() == 0);
     if (free_bytes == bytes) return lm_linux_purge(at, bytes);
     if (free_bytes > 0) (void)lm_linux_purge(at, free_bytes);
     lm_add_relaxed(&script.failures[LM_FAULT_PURGE], 1);
@@ -147,6 +158,7 @@ void lm_faulty_machine(const lm_faulty_machine_t *other) {
 }
 
 size_t lm_faulty_binds(unsigned node, size_t *bytes) {
+    LM_ASSERT(node < 64);
     if (bytes != NULL) *bytes = lm_load_relaxed(&bound[node].bytes);
     return lm_load_relaxed(&bound[node].calls);
 }

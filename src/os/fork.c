@@ -78,12 +78,14 @@ bool lm_fork_pass(unsigned turns) {
     if (owner == 0 || (owner & LM_FORK_BUSY)) return false;
     if (owner != self && !forker_sleeps(turns)) return false;
     if (!lm_cas_acquire(&lm_fork_owner, &owner, self | LM_FORK_BUSY)) return false;
+    LM_ASSERT(depth == 0);
     depth = 1;
     if (owner != self) lm_store_relaxed(&waited, true);
     return true;
 }
 
 void lm_fork_passed(void) {
+    LM_ASSERT(lm_fork_passes() && depth > 0);
     if (--depth > 0) return;
     /* Release: publish this thread's changes. The relaxed load of forker suffices, because forker
      * cannot change meanwhile. */
@@ -98,6 +100,8 @@ bool lm_fork_here(void) {
 /* ---- The forking thread ---- */
 
 void lm_fork_begin(unsigned tid) {
+    LM_ASSERT(lm_load_relaxed(&lm_fork_owner) == 0 && lm_load_relaxed(&forker) == 0);
+    LM_ASSERT(inner == 0);
     lm_store_relaxed(&forker_tid, tid);
     forker_process = tid != 0 ? lm_os_process() : 0;
     lm_store_relaxed(&waited, false);
@@ -128,8 +132,12 @@ bool lm_fork_pause(void) {
     return true;
 }
 
-/* Release: publish what this thread has changed. */
-void lm_fork_resume(void) { lm_store_release(&lm_fork_owner, lm_thread_token()); }
+void lm_fork_resume(void) {
+    LM_ASSERT(lm_load_relaxed(&lm_fork_owner) == 0);
+    LM_ASSERT(lm_load_relaxed(&forker) == lm_thread_token());
+    /* Release: publish what this thread has changed. */
+    lm_store_release(&lm_fork_owner, lm_thread_token());
+}
 
 bool lm_fork_end(void) {
     uintptr_t self = lm_thread_token();
@@ -140,6 +148,7 @@ bool lm_fork_end(void) {
         return false;
     }
     stop_passing();
+    LM_ASSERT(depth == 0);
     lm_store_relaxed(&forker, 0);
     return true;
 }
@@ -175,6 +184,7 @@ static uintptr_t port_forkers[LM_PORT_LOCKS];
 static bool port_watched;
 
 static bool port_forks(lm_port_lock_t lock) {
+    LM_ASSERT((unsigned)lock < LM_PORT_LOCKS);
     return lm_load_relaxed(&port_forkers[lock]) == lm_thread_token();
 }
 
@@ -193,6 +203,7 @@ static void port_let(lm_port_lock_t lock, bool child) {
         if (child) (void)lm_lock_break(&port_locks[lock]);
         return;
     }
+    LM_ASSERT(lm_lock_of_fork(&port_locks[lock]));
     lm_store_relaxed(&port_forkers[lock], 0);
     if (child)
         lm_lock_reset(&port_locks[lock]);

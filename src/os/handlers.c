@@ -127,6 +127,7 @@ unsigned long long loam_heartbeat(void) {
 /* ---- Calls ---- */
 
 static void call_error(const handler_t *handler, int code, const lm_line_t *line) {
+    LM_ASSERT(handlers_mine.held == 0 && (handlers_mine.inside & 1u << ERROR) == 0);
     int error = errno;
     handlers_mine.inside |= 1u << ERROR;
     ((loam_error_handler)handler->function)(code, line->text, handler->argument);
@@ -140,6 +141,7 @@ bool lm_port_print(const lm_line_t *line) {
     lm_line_t whole = *line;
     if (whole.used > LM_LINE_BYTES - 2) whole.used = LM_LINE_BYTES - 2;
     whole.text[whole.used++] = '\n';
+    LM_ASSERT(whole.used < sizeof whole.text);
     whole.text[whole.used] = '\0';
     int error = errno;
     handlers_mine.inside |= 1u << OUTPUT;
@@ -154,6 +156,7 @@ static int code_of(lm_wrong_t wrong) {
 }
 
 lm_told_t lm_port_tell(lm_wrong_t wrong, const lm_line_t *line) {
+    LM_ASSERT((wrong & LM_WRONG_HOW) < LM_WRONG_INSIDE);
     handler_t handler = handler_for_call(ERROR);
     if (handler.function == NULL) return LM_TOLD_NOBODY;
     if (handlers_mine.held == 0) {
@@ -171,12 +174,16 @@ lm_told_t lm_port_tell(lm_wrong_t wrong, const lm_line_t *line) {
     return LM_TOLD_NOBODY;
 }
 
-void lm_told_hold(void) { handlers_mine.held++; }
+void lm_told_hold(void) {
+    LM_ASSERT(!lm_os_worker_self());
+    handlers_mine.held++;
+}
 
 void lm_told_let(void) {
     if (handlers_mine.held > 0) handlers_mine.held--;
     later_t *later = handlers_mine.later;
     if (LM_LIKELY(later == NULL) || handlers_mine.held > 0) return;
+    LM_ASSERT(lm_load_relaxed(&later->taken) && later->line.used < sizeof later->line.text);
     handlers_mine.later = NULL;
     lm_wrong_t wrong = later->wrong;
     lm_line_t line = later->line;
@@ -198,6 +205,7 @@ void lm_told_after_fork(void) {
 }
 
 bool lm_deferred_free(bool force) {
+    LM_ASSERT(!lm_os_worker_self());
     if (!force) handlers_mine.beats++;
     handler_t handler = handler_for_call(DEFERRED);
     if (handler.function == NULL || handlers_mine.held > 0) return false;
@@ -210,6 +218,7 @@ bool lm_deferred_free(bool force) {
 }
 
 void lm_limit_told(size_t held, size_t soft) {
+    LM_ASSERT(held > soft);
     handler_t handler = handler_for_call(LIMIT);
     if (handler.function == NULL) return;
     int error = errno;
@@ -222,6 +231,7 @@ void lm_limit_told(size_t held, size_t soft) {
 bool lm_told_may(void) { return handlers_mine.held == 0 && !lm_fork_here(); }
 
 bool lm_memory_made(size_t bytes, unsigned *tries) {
+    LM_ASSERT(!lm_os_worker_self() && *tries <= TRIES_MOST);
     if (*tries >= TRIES_MOST) return false;
     handler_t handler = handler_for_call(OOM);
     if (handler.function == NULL || handlers_mine.held > 0) return false;

@@ -38,6 +38,12 @@ bool LINUX_PORT(unmark)(void *at, size_t bytes);
 
 lm_os_counts_t lm_os_counts;
 
+/* For assertions: an address of a page, whatever the size of pages; a range that is not empty, in
+ * pages or in units of os.h. */
+#define IS_PAGE(at) ((uintptr_t)(at) % 4096 == 0)
+#define IS_PAGES(at, bytes) ((bytes) > 0 && IS_PAGE((uintptr_t)(at) | (bytes)))
+#define IS_UNITS(at, bytes) ((bytes) > 0 && ((uintptr_t)(at) | (bytes)) % LM_OS_UNIT == 0)
+
 /* Counts a system call. Relaxed: the numbers are statistics. */
 LM_INLINE void linux_count(long n) {
     (void)lm_add_relaxed(&lm_os_counts.calls, 1);
@@ -53,6 +59,7 @@ lm_linux_call(long n, intptr_t a, intptr_t b, intptr_t c, intptr_t d, intptr_t e
 }
 
 static intptr_t linux_map(void *at, size_t bytes, int protection, int flags) {
+    LM_ASSERT(IS_PAGE(at) && bytes > 0);
     return lm_linux_call(SYS_mmap, (intptr_t)at, (intptr_t)bytes, protection,
                          flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 }
@@ -60,6 +67,7 @@ static intptr_t linux_map(void *at, size_t bytes, int protection, int flags) {
 /* Calls madvise and returns its result. Returns -ENOSYS without a call if a filter kills for the
  * advice. */
 static intptr_t advise(const void *at, size_t bytes, int advice) {
+    LM_ASSERT(IS_PAGE(at));
     bool asks = lm_ask_begin(); /* if false, the filter is known by now */
     intptr_t got = lm_os_advice_kills(advice)
                        ? -ENOSYS
@@ -105,12 +113,14 @@ uintptr_t LINUX_PORT(place)(size_t *bytes, bool *reserved) {
 }
 
 void *LINUX_PORT(reserve)(size_t bytes) {
+    LM_ASSERT(IS_UNITS(NULL, bytes));
     size_t align = bytes >= 2 * LM_MIB ? 2 * LM_MIB : LM_OS_UNIT;
     if (bytes > (size_t)PTRDIFF_MAX - align) return NULL;
     intptr_t found = linux_map(NULL, bytes + align, PROT_NONE, 0);
     if (lm_linux_failed(found)) return NULL;
     /* The parts before and after the aligned range served only to find it. */
     uintptr_t whole = (uintptr_t)found, at = lm_align_up(whole, align), end = at + bytes;
+    LM_ASSERT(at >= whole && end <= whole + bytes + align);
     if (at > whole) (void)lm_linux_call3(SYS_munmap, found, (intptr_t)(at - whole), 0);
     if (whole + align > at)
         (void)lm_linux_call3(SYS_munmap, (intptr_t)end, (intptr_t)(whole + align - at), 0);
@@ -118,6 +128,7 @@ void *LINUX_PORT(reserve)(size_t bytes) {
 }
 
 lm_commit_t LINUX_PORT(commit)(void *at, size_t bytes, bool reserved) {
+    LM_ASSERT(IS_UNITS(at, bytes));
     (void)lm_add_relaxed(&lm_os_counts.commits, 1); /* relaxed: a statistic */
     intptr_t got =
         linux_map(at, bytes, PROT_READ | PROT_WRITE, reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE);
@@ -132,6 +143,7 @@ lm_commit_t LINUX_PORT(commit)(void *at, size_t bytes, bool reserved) {
  * an empty range. In that case new memory replaces the old. That costs more: the lock of the
  * process's map is taken exclusively, and page tables are built anew. */
 bool LINUX_PORT(purge)(void *at, size_t bytes) {
+    LM_ASSERT(IS_PAGES(at, bytes));
     if (advise(at, bytes, MADV_DONTNEED) == 0) return true;
     if (advise(at, 0, MADV_DONTNEED) == 0) return false; /* locked memory */
     return !lm_linux_failed(linux_map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED));
@@ -144,6 +156,7 @@ int lm_os_unlock(const void *at, size_t bytes) {
 int lm_os_unlock_all(void) { return (int)lm_linux_call1(SYS_munlockall, 0); }
 
 bool LINUX_PORT(protect)(void *at, size_t bytes, bool allow) {
+    LM_ASSERT(IS_PAGES(at, bytes));
     int protection = allow ? PROT_READ | PROT_WRITE : PROT_NONE;
     return lm_linux_call3(SYS_mprotect, (intptr_t)at, (intptr_t)bytes, protection) == 0;
 }
@@ -168,6 +181,7 @@ bool lm_os_populate(void *at, size_t bytes) {
 static size_t resident_pages(const void *at, size_t bytes) {
     unsigned char pages[512] = {0}; /* per call; the worker's stack is small */
     size_t page_bytes = lm_os_page_bytes(), left = bytes / page_bytes, count = 0;
+    LM_ASSERT((uintptr_t)at % page_bytes == 0);
     for (uintptr_t from = (uintptr_t)at; left > 0;) {
         size_t n = left < sizeof pages ? left : sizeof pages;
         if (lm_linux_failed(lm_linux_call3(SYS_mincore, (intptr_t)from, (intptr_t)(n * page_bytes),
@@ -177,6 +191,7 @@ static size_t resident_pages(const void *at, size_t bytes) {
         from += n * page_bytes;
         left -= n;
     }
+    LM_ASSERT(count <= bytes / page_bytes);
     return count;
 }
 
@@ -196,6 +211,7 @@ bool lm_os_resident(const void *at) {
 }
 
 bool LINUX_PORT(unguard)(void *at, size_t bytes, bool shut_in) {
+    LM_ASSERT(IS_PAGES(at, bytes));
     if (shut_in) {
         /* A sandbox that returns an error instead of killing may allow mprotect. If there is no
          * memory, mprotect would not help. */
@@ -212,14 +228,17 @@ bool LINUX_PORT(unguard)(void *at, size_t bytes, bool shut_in) {
 #endif
 
 bool LINUX_PORT(mark)(void *at, size_t bytes) {
+    LM_ASSERT(IS_PAGES(at, bytes));
     return !lm_linux_failed(advise(at, bytes, MADV_GUARD_INSTALL));
 }
 
 bool LINUX_PORT(unmark)(void *at, size_t bytes) {
+    LM_ASSERT(IS_PAGES(at, bytes));
     return !lm_linux_failed(advise(at, bytes, MADV_GUARD_REMOVE));
 }
 
 void lm_os_back_huge(void *at) {
+    LM_ASSERT((uintptr_t)at % (2 * LM_MIB) == 0);
     lm_os_huge_pages(at, 2 * LM_MIB);
     *(volatile char *)at = 0;
     /* Memory that is there stays; purged memory stays purged. */
@@ -227,6 +246,7 @@ void lm_os_back_huge(void *at) {
 }
 
 bool lm_os_release(void *at, size_t bytes, bool reserved) {
+    LM_ASSERT(((uintptr_t)at | bytes) % LM_OS_UNIT == 0);
     return !lm_linux_failed(reserved
                                 ? linux_map(at, bytes, PROT_NONE, MAP_FIXED)
                                 : lm_linux_call3(SYS_munmap, (intptr_t)at, (intptr_t)bytes, 0));
@@ -245,12 +265,14 @@ enum { REFUSALS_MOST = 64 };
  * at once. For others the borders are found by halving. The pieces of one map become one again.
  * Returns the bytes moved, counted from the start. */
 static size_t remap_pieces(char *from, size_t bytes, char *to, unsigned *refusals) {
+    LM_ASSERT(IS_PAGES(from, bytes) && IS_PAGE(to) && *refusals < REFUSALS_MOST);
     intptr_t got = lm_linux_call(SYS_mremap, (intptr_t)from, (intptr_t)bytes, (intptr_t)bytes,
                                  MREMAP_MAYMOVE | MREMAP_FIXED, (intptr_t)to);
     if (!lm_linux_failed(got)) return bytes;
     size_t half = lm_align_up(bytes / 2, lm_os_page_bytes());
     if (got != -EFAULT || half == bytes || ++*refusals == REFUSALS_MOST) return 0;
     size_t done = remap_pieces(from, half, to, refusals);
+    LM_ASSERT(done <= half && half < bytes);
     if (done < half) return done;
     return half + remap_pieces(from + half, bytes - half, to + half, refusals);
 }
@@ -271,6 +293,7 @@ static bool fill_hole(void *at, size_t bytes) {
 static void move_back(char *from, size_t bytes, char *to) {
     unsigned refusals = 0;
     size_t done = remap_pieces(to, bytes, from, &refusals);
+    LM_ASSERT(done <= bytes);
     if (done == bytes || !fill_hole(from + done, bytes - done)) return;
     __builtin_memcpy(from + done, to + done, bytes - done);
 }
@@ -284,6 +307,7 @@ static bool move(void *from, size_t old_bytes, void *to, size_t new_bytes, bool 
         if (*hole) return false;
         unsigned refusals = 0;
         size_t done = remap_pieces((char *)from, old_bytes, (char *)to, &refusals);
+        LM_ASSERT(done <= old_bytes);
         moved = done == old_bytes;
         if (!moved && done > 0) move_back((char *)from, done, (char *)to);
     }
@@ -293,6 +317,9 @@ static bool move(void *from, size_t old_bytes, void *to, size_t new_bytes, bool 
 
 bool LINUX_PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes, bool *hole) {
     *hole = false;
+    LM_ASSERT(IS_UNITS(from, old_bytes) && IS_UNITS(to, new_bytes) && old_bytes <= new_bytes);
+    /* The ranges do not overlap. */
+    LM_ASSERT((char *)from + old_bytes <= (char *)to || (char *)to + new_bytes <= (char *)from);
     if (!lm_ask_begin()) return false; /* mremap may be forbidden by now */
     bool moved = move(from, old_bytes, to, new_bytes, hole);
     lm_ask_end();

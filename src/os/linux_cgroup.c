@@ -70,10 +70,14 @@ static bool lines_open(const char *path) {
     return lines.file >= 0;
 }
 
-static void lines_close(void) { (void)call(SYS_close, lines.file, 0, 0, 0); }
+static void lines_close(void) {
+    LM_ASSERT(lines.file >= 0);
+    (void)call(SYS_close, lines.file, 0, 0, 0);
+}
 
 /* Appends more of the file to the text. Returns false iff there is no more. */
 static bool lines_read(void) {
+    LM_ASSERT(lines.from <= lines.to && lines.to <= TEXT_MOST);
     if (lines.from > 0) {
         __builtin_memmove(lines.text, lines.text + lines.from, lines.to - lines.from);
         lines.to -= lines.from;
@@ -86,6 +90,7 @@ static bool lines_read(void) {
     } while (got == -EINTR);
     if (got <= 0) return false;
     lines.to += (size_t)got;
+    LM_ASSERT(lines.to <= TEXT_MOST);
     return true;
 }
 
@@ -105,6 +110,7 @@ static char *lines_next(void) {
             if (!more && (seen == 0 || !whole || lines.to == TEXT_MOST)) return NULL;
             if (!more) lines.text[lines.to++] = '\n'; /* the last line had no end */
         }
+        LM_ASSERT(lines.from <= at && at < lines.to);
         if (lines.text[at] != '\n') continue;
         char *line = lines.text + lines.from;
         lines.text[at] = '\0';
@@ -172,6 +178,7 @@ static void unescape(char *text) {
         *to = (char)code;
         text += 3;
     }
+    LM_ASSERT(to <= text);
     *to = '\0';
 }
 
@@ -218,6 +225,7 @@ static void put_levels(char *to, size_t most, const char *path) {
     for (; i < most && path[i] != '\0'; i++)
         if (path[i] == '/') length = i;
     if (i < most) length = i; /* all of it fits */
+    LM_ASSERT(length < most);
     __builtin_memcpy(to, path, length);
     to[length] = '\0';
 }
@@ -283,6 +291,7 @@ static size_t take_mount(char *line, bool any) {
         !cgroup_put(groups.path + base, PATH_MOST - FILE_MOST - base, point))
         return 0;
     base += cgroup_same(point, "/") ? 0 : cgroup_length_of(point);
+    LM_ASSERT(base < PATH_MOST - FILE_MOST);
     put_levels(groups.path + base, PATH_MOST - FILE_MOST - base, inside);
     return base;
 }
@@ -305,6 +314,7 @@ static size_t find_mount(bool any, unsigned skipped) {
 /* Opens a file of a level. Returns false iff it cannot be opened. */
 static bool open_file(const level_t *level, const char *name) {
     static char path[PATH_MOST + CGROUP_NAME_MOST];
+    LM_ASSERT(level->length < PATH_MOST - FILE_MOST);
     __builtin_memcpy(path, groups.path, level->length);
     path[level->length] = '/';
     return cgroup_put(path + level->length + 1, CGROUP_NAME_MOST, name) && lines_open(path);
@@ -360,6 +370,7 @@ size_t lm_os_memory_bytes(void) {
 static bool take_levels(size_t base) {
     size_t length = cgroup_length_of(groups.path), used;
     bool readable = false;
+    LM_ASSERT(base > 0 && base <= length);
     groups.levels = 0;
     while (groups.levels < LEVELS_MOST) {
         level_t *level = &groups.level[groups.levels++];
@@ -390,6 +401,7 @@ bool lm_os_cgroup_read(bool limits, lm_cgroup_t *fullest) {
     bool readable = false;
     size_t least = 0;
     *fullest = (lm_cgroup_t){0};
+    LM_ASSERT(groups.levels <= LEVELS_MOST);
     for (unsigned i = 0; i < groups.levels; i++) {
         level_t *level = &groups.level[i];
         size_t used;
@@ -411,6 +423,7 @@ bool lm_os_cgroup_read(bool limits, lm_cgroup_t *fullest) {
             (double)used / (double)limit > (double)fullest->used / (double)fullest->limit)
             *fullest = (lm_cgroup_t){.used = used, .limit = limit};
     }
+    LM_ASSERT(fullest->limit == 0 || (least > 0 && least <= fullest->limit));
     fullest->least = least;
     return readable;
 }

@@ -82,6 +82,7 @@ static void fault_end(int number, const siginfo_t *info, bool ignored) {
 /* Passes the signal on to the handler before the level. loam's handler stays installed for the next
  * access, whether that handler returns or jumps. */
 static void pass_on(int number, int level, bool told, siginfo_t *info, void *context) {
+    LM_ASSERT(level < LEVELS);
     int kind = number == SIGBUS;
     const struct sigaction *old = level >= 0 ? &levels[kind][level].before : NULL;
     bool function = old != NULL && is_function(old);
@@ -118,6 +119,7 @@ static lm_verdict_t judged(int level, const siginfo_t *info, const void *context
     lm_bad_access_t access = {.address = (uintptr_t)info->si_addr};
     read_context(&access, (const ucontext_t *)context);
     if (is_told(&access, level)) return LM_VERDICT_END;
+    LM_ASSERT(lm_load_relaxed(&judge) != NULL);
     /* Relaxed: set before loam's handler was installed. */
     lm_verdict_t verdict = lm_load_relaxed(&judge)(&access);
     if (verdict == LM_VERDICT_END) {
@@ -167,6 +169,7 @@ static bool fault_is_ours(const struct sigaction *action) {
 
 static void fault_take(int kind) {
     struct sigaction old;
+    LM_ASSERT(used[kind] >= 0 && used[kind] <= LEVELS);
     if (sigaction(signals[kind], NULL, &old) != 0 || fault_is_ours(&old)) return;
     int level = used[kind] - 1;
     /* If it is the same handler, its level suffices; is_nested notices if that handler has recorded
@@ -197,6 +200,7 @@ static bool fault_settled(uint32_t *seen) {
 /* No lock is held while sigaction runs: a preloaded tool may have wrapped it by a function that
  * allocates. A second caller meanwhile leaves the work to the first, which looks again. */
 void lm_os_judge_faults(lm_verdict_t (*function)(const lm_bad_access_t *access)) {
+    LM_ASSERT(function != NULL);
     int error = errno;
     lm_store_relaxed(&judge, function); /* relaxed: it is set once and never changed back */
     /* Sequentially consistent, here and in settled: either the first caller sees the request, or

@@ -55,6 +55,7 @@ static bool filter_program_holds(unsigned operation, uint32_t a, uint32_t b) {
  * kernel will refuse. */
 static uint32_t verdict(const struct sock_filter *code, unsigned length,
                         const struct seccomp_data *call) {
+    LM_ASSERT(length > 0 && length <= LENGTH_MOST);
     uint32_t a = 0, x = 0, memory[BPF_MEMWORDS] = {0};
     for (unsigned at = 0; at < length; at++) {
         unsigned now = code[at].code, k = code[at].k;

@@ -59,6 +59,7 @@ static bool word_is_writable(uintptr_t at) {
 
 bool lm_os_writable(void *at, size_t bytes, bool shut_in) {
     uintptr_t start = (uintptr_t)at;
+    LM_ASSERT(start % 4096 == 0 && bytes > 0 && bytes % 4096 == 0);
     /* It walks the maps of anonymous memory, too. */
     if (!shut_in && call(SYS_msync, (intptr_t)start, (intptr_t)bytes, MS_ASYNC, 0, 0, 0) == -ENOMEM)
         return false;
@@ -100,6 +101,7 @@ uint64_t NUMA_PORT(nodes)(void) {
     if (numa_failed(file)) return 1;
     intptr_t bytes = call(SYS_read, file, (intptr_t)text, sizeof text - 1, 0, 0, 0);
     (void)call(SYS_close, file, 0, 0, 0, 0, 0);
+    LM_ASSERT(numa_failed(bytes) || (size_t)bytes < sizeof text);
     text[numa_failed(bytes) ? 0 : bytes] = '\0';
     uint64_t nodes = parse(text);
     return nodes != 0 ? nodes : 1;
@@ -114,6 +116,7 @@ unsigned NUMA_PORT(node)(void) {
 }
 
 bool NUMA_PORT(bind)(void *at, size_t bytes, unsigned node) {
+    LM_ASSERT((uintptr_t)at % 4096 == 0 && bytes > 0);
     uint64_t mask = node < NUMA_NODES ? (uint64_t)1 << node : 0;
     return !numa_failed(call(SYS_mbind, (intptr_t)at, (intptr_t)bytes, MPOL_PREFERRED,
                              (intptr_t)&mask, NUMA_NODES + 1, 0));
@@ -135,6 +138,8 @@ static bool back(char *at, size_t bytes, size_t page_bytes) {
 }
 
 bool NUMA_PORT(pool_pages)(void *at, size_t bytes, size_t page_bytes, int node) {
+    LM_ASSERT(page_bytes == 2 * LM_MIB || page_bytes == LM_GIB);
+    LM_ASSERT(bytes > 0 && ((uintptr_t)at | bytes) % page_bytes == 0);
     /* Without MAP_NORESERVE, a shortage is reported here and not at the first touch. */
     intptr_t got = numa_map(at, bytes, MAP_HUGETLB | (int)lm_log2(page_bytes) << HUGE_SHIFT);
     if (!numa_failed(got)) {

@@ -152,16 +152,19 @@ unsigned lm_os_processors(void) {
     intptr_t got = lm_linux_call3(SYS_sched_getaffinity, (intptr_t)lm_os_process(), sizeof mask,
                                   (intptr_t)mask);
     int n = 0;
+    LM_ASSERT(got <= (intptr_t)sizeof mask);
     for (intptr_t i = 0; i < got / 8; i++) n += __builtin_popcountll(mask[i]);
     return n > 0 ? (unsigned)n : 1;
 }
 
 bool lm_linux_read_file(const char *path, char *text, size_t most) {
+    LM_ASSERT(most > 1);
     intptr_t file = lm_linux_call(SYS_openat, AT_FDCWD, (intptr_t)path, O_RDONLY | O_CLOEXEC, 0, 0);
     if (lm_linux_failed(file)) return false;
     intptr_t bytes = lm_linux_call3(SYS_read, file, (intptr_t)text, (intptr_t)most - 1);
     (void)lm_linux_call1(SYS_close, file);
     if (lm_linux_failed(bytes) || bytes <= 0) return false;
+    LM_ASSERT((size_t)bytes < most);
     text[bytes] = '\0';
     return true;
 }

@@ -45,10 +45,12 @@ unsigned lm_os_limits(size_t *least) {
         limits = (rlimit_is_limited(RLIMIT_AS, least) ? LM_OS_ADDRESSES_LIMITED : 0) |
                  (rlimit_is_limited(RLIMIT_DATA, least) ? LM_OS_DATA_LIMITED : 0);
     lm_ask_end();
+    LM_ASSERT(limits != 0 || *least == SIZE_MAX);
     return limits;
 }
 
 bool lm_os_promises(size_t bytes) {
+    LM_ASSERT(bytes > 0);
     if (!lm_ask_begin()) return true;
     intptr_t at =
         call(SYS_mmap, 0, (intptr_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);

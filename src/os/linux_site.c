@@ -173,6 +173,7 @@ static void site_sum_up(const image_t *image, const ElfW(Ehdr) * header, const E
  * `program` has e_phnum entries. */
 static bool identify(const image_t *image, const ElfW(Ehdr) * header, const ElfW(Phdr) * program,
                      identity_t *identity) {
+    LM_ASSERT(header->e_phnum <= HEADERS_MOST);
     uint64_t at;
     for (unsigned i = 0; i < header->e_phnum; i++) {
         if (program[i].p_type == PT_NOTE && content_at(image, header, program, &program[i], &at) &&
@@ -212,6 +213,7 @@ static bool is_module(const module_t *module, const identity_t *identity, const 
 static uint32_t site_look(uint32_t first, uint32_t end, const identity_t *identity,
                           const char *name) {
     for (uint32_t i = first; i != end && i != 0; i = modules[i].next) {
+        LM_ASSERT(i < LM_MODULES_MOST);
         if (is_module(&modules[i], identity, name)) return i;
     }
     return 0;
@@ -222,6 +224,7 @@ static bool site_take(uint32_t *used, uint32_t bytes, uint32_t room, uint32_t *a
     /* Relaxed: a count. The list publishes the contents. */
     *at = lm_load_relaxed(used);
     do {
+        LM_ASSERT(*at <= room);
         if (bytes > room - *at) return false;
     } while (!lm_cas_weak_relaxed(used, at, *at + bytes));
     return true;
@@ -234,6 +237,8 @@ static LM_COLD uint32_t site_add(uint32_t *list, uint32_t first, const identity_
     size_t bytes = site_bytes_of(name);
     if (bytes == SITE_NAME_MOST || !site_take(&modules_used, 1, LM_MODULES_MOST, &number)) return 0;
     if (!site_take(&names_used, (uint32_t)bytes, NAMES_BYTES, &at)) return 0;
+    LM_ASSERT(number > 0 && number < LM_MODULES_MOST && first < LM_MODULES_MOST);
+    LM_ASSERT(at + bytes <= NAMES_BYTES);
     memcpy(site_names + at, name, bytes);
     modules[number] = (module_t){*identity, first, site_names + at};
     /* Release: publish the complete record. Acquire: see another thread's complete record. */
@@ -285,6 +290,7 @@ static LM_READS_ANYTHING uint32_t hinted(uintptr_t start, const char *name) {
     /* Relaxed: only a pair that belongs together is accepted. Acquire: see the complete record. */
     uint64_t value = lm_load_relaxed(&hints[i].value), key = lm_load_acquire(&hints[i].key);
     if ((key ^ value) != start) return 0;
+    LM_ASSERT(value >> 32 > 0 && value >> 32 < LM_MODULES_MOST);
     const module_t *module = &modules[value >> 32];
     const char *id = (const char *)start + (uint32_t)value;
     bool is = memcmp(id, module->identity.bytes, module->identity.length) == 0 &&
@@ -296,6 +302,7 @@ static void hint(uintptr_t start, uint32_t number, const identity_t *identity, u
     uintptr_t offset = base + identity->at - start;
     size_t i = (start >> 12) % HINTS;
     if (number == 0 || identity->length == 0 || offset > SITE_PAGE - ID_BYTES) return;
+    LM_ASSERT(number < LM_MODULES_MOST);
     uint64_t value = (uint64_t)number << 32 | offset;
     lm_store_relaxed(&hints[i].value, value);
     /* Release: publish the complete record. */
@@ -309,6 +316,7 @@ lm_range_t lm_linux_module(uintptr_t address) {
     if (!lm_linux_find_object(address, &object) || object.dlfo_link_map == NULL) return range;
     range.from = (uintptr_t)object.dlfo_map_start;
     range.to = (uintptr_t)object.dlfo_map_end;
+    LM_ASSERT(range.from <= address && address < range.to);
     range.base = object.dlfo_link_map->l_addr;
     const char *name = object_name(&object);
     range.number = hinted(range.from, name);
@@ -317,6 +325,7 @@ lm_range_t lm_linux_module(uintptr_t address) {
     uint32_t first = lm_load_acquire(list); /* acquire: the records are complete */
     range.number = site_look(first, 0, &identity, name);
     if (range.number == 0) range.number = site_add(list, first, &identity, name);
+    LM_ASSERT(range.number < LM_MODULES_MOST);
     hint(range.from, range.number, &identity, range.base);
     return range;
 }
@@ -428,6 +437,7 @@ static bool add_from_file(lm_line_t *line, const image_t *image, const module_t 
 
 /* Appends the name of a place in a module that is no longer loaded. */
 static void add_unloaded(lm_line_t *line, const module_t *module, uintptr_t offset) {
+    LM_ASSERT(module->name != NULL && module->identity.length <= ID_BYTES);
     bool same = false;
     bool asks = lm_ask_begin();
     if (asks && !lm_os_filtered()) { /* a sandbox may kill for it */

@@ -21,6 +21,7 @@ static void write_path(char *path, unsigned tid) {
     for (const char *t = "/proc/self/task/"; *t != '\0'; t++) *path++ = *t;
     do digits[n++] = (char)('0' + tid % 10);
     while ((tid /= 10) != 0);
+    LM_ASSERT(n <= sizeof digits);
     while (n > 0) *path++ = digits[--n];
     for (const char *t = "/syscall"; *t != '\0'; t++) *path++ = *t;
     *path = '\0';
@@ -34,6 +35,7 @@ static lm_thread_state_t thread_state(unsigned tid) {
     intptr_t bytes = lm_syscall(SYS_read, file, (intptr_t)text, sizeof text - 1, 0, 0, 0);
     (void)lm_syscall(SYS_close, file, 0, 0, 0, 0, 0);
     if (state_failed(bytes) || bytes <= 0) return LM_THREAD_UNKNOWN;
+    LM_ASSERT((size_t)bytes < sizeof text);
     text[bytes] = '\0';
     if (text[0] < '0' || text[0] > '9') return LM_THREAD_RUNS;
     long number = 0;
@@ -46,6 +48,7 @@ static lm_thread_state_t thread_state(unsigned tid) {
 }
 
 lm_thread_state_t lm_os_thread_state(unsigned tid) {
+    LM_ASSERT(tid != 0);
     if (!lm_ask_begin()) return LM_THREAD_UNKNOWN;
     lm_thread_state_t state = lm_os_filtered() ? LM_THREAD_UNKNOWN : thread_state(tid);
     lm_ask_end();

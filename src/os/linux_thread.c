@@ -38,6 +38,7 @@ bool THREAD_PORT(worker_start)(void (*entry)(void));
 /* ---- Waiting ---- */
 
 void lm_os_wait(uint32_t *word, uint32_t value, uint32_t timeout_ms) {
+    LM_ASSERT((uintptr_t)word % sizeof *word == 0);
     struct timespec span = {.tv_sec = timeout_ms / 1000,
                             .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
     (void)lm_linux_call(SYS_futex, (intptr_t)word, FUTEX_WAIT_PRIVATE, (intptr_t)value,
@@ -123,7 +124,7 @@ bool THREAD_PORT(worker_start)(void (*entry)(void)) {
     /* Signals of the process must not be delivered to a thread without libc's structures. And no
      * handler of this thread may find tid set before the worker exists. */
     uint64_t before = lm_os_signals_block();
-    LM_ASSERT(worker.tid == 0);
+    LM_ASSERT(worker.tid == 0 && !lm_os_worker_self() && entry != NULL);
     bool marked = mark_process();
     intptr_t got = -EAGAIN;
     worker.control[0] = (uintptr_t)worker.control;
@@ -160,6 +161,7 @@ bool lm_os_worker_await(uint32_t timeout_ms) {
 }
 
 void lm_os_worker_join(void) {
+    LM_ASSERT(!lm_os_worker_self());
     while (!lm_os_worker_await(1000)) {}
     /* The kernel counts the worker among the threads of the process for a moment longer, and
      * unshare counts threads. The wait is bounded, because the number may be another thread's by
@@ -176,11 +178,13 @@ void lm_os_worker_join(void) {
 
 void lm_os_worker_forget(void) {
     uint32_t *here = lm_load_relaxed(&worker.here); /* relaxed: the child has one thread */
+    LM_ASSERT(!lm_os_worker_self());
     worker.tid = worker.number = 0;
     if (here != NULL) lm_store_relaxed(here, 1);
 }
 
 void lm_os_worker_exit(void) {
+    LM_ASSERT(lm_os_worker_self());
     for (;;) (void)lm_linux_call1(SYS_exit, 0);
 }
 
@@ -202,6 +206,7 @@ static struct {
 } restorers;
 
 static void learn_restorer(uintptr_t address) {
+    LM_ASSERT(restorers.count <= sizeof restorers.address / sizeof restorers.address[0]);
     for (size_t i = 0; i < restorers.count; i++) {
         if (restorers.address[i] == address) return;
     }
@@ -243,6 +248,7 @@ bool lm_os_handlers_known(void) {
  * thread unmaps meanwhile. Returns false iff some of it cannot be read, or the system forbids the
  * call. */
 static bool read_stack(uintptr_t at, uintptr_t *words, size_t bytes) {
+    LM_ASSERT(bytes > 0 && bytes <= STACK_PART);
     struct iovec to = {words, bytes}, from = {(void *)at, bytes};
     intptr_t got = lm_syscall(SYS_process_vm_readv, (intptr_t)lm_os_process(), (intptr_t)&to, 1,
                               (intptr_t)&from, 1, 0);
@@ -259,6 +265,7 @@ static bool no_signal_frame(uintptr_t sp, uintptr_t top) {
     uintptr_t at = sp & ~(uintptr_t)7, end = top & ~(uintptr_t)7;
     for (size_t bytes = 0; restorers.count > 0 && at < end; at += bytes) {
         bytes = end - at < sizeof words ? end - at : sizeof words;
+        LM_ASSERT(bytes % sizeof words[0] == 0);
         if (!read_stack(at, words, bytes)) return false;
         for (size_t w = 0; w < bytes / sizeof words[0]; w++) {
             for (size_t i = 0; i < restorers.count; i++) {
@@ -287,6 +294,7 @@ static const char *hexadecimal(const char *text, uintptr_t *value) {
 }
 
 bool lm_os_thread_gone(unsigned tid) {
+    LM_ASSERT(tid != 0);
     if (!lm_ask_begin()) return false;
     intptr_t got = lm_linux_call3(SYS_tgkill, (intptr_t)lm_os_process(), (intptr_t)tid, 0);
     lm_ask_end();
@@ -301,8 +309,10 @@ static bool thread_sleeps(unsigned tid, uintptr_t stack_top) {
     size_t end = 16, n = 0;
     do digits[n++] = (char)('0' + tid % 10);
     while ((tid /= 10) != 0);
+    LM_ASSERT(n <= sizeof digits);
     while (n > 0) path[end++] = digits[--n];
     for (const char *t = "/syscall"; *t != '\0'; t++) path[end++] = *t;
+    LM_ASSERT(end < sizeof path);
     path[end] = '\0';
     if (!lm_linux_read_file(path, text, sizeof text) || text[0] < '0' || text[0] > '9')
         return false;

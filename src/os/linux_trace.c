@@ -49,6 +49,7 @@ typedef struct reader {
 
 static uint64_t fixed(reader_t *r, size_t bytes) {
     uint64_t value = 0;
+    LM_ASSERT(r->at <= r->end && bytes <= sizeof value);
     if ((size_t)(r->end - r->at) < bytes) {
         r->bad = true;
         r->at = r->end;
@@ -156,6 +157,7 @@ typedef struct run {
  * not understood. */
 static bool step(run_t *run, const program_t *p, reader_t *r, unsigned code) {
     state_t *now = &run->now;
+    LM_ASSERT(run->depth <= DEEP);
     uint64_t reg;
     rule_t *rule;
     switch (code) {
@@ -292,6 +294,7 @@ static const uint8_t *find_record(const uint8_t *header, uintptr_t to) {
         else
             high = middle;
     }
+    LM_ASSERT(low <= count);
     if (low == 0) return NULL;
     memcpy(pair, pairs + (size_t)(low - 1) * 8, sizeof pair);
     return header + pair[1];
@@ -308,8 +311,10 @@ static trace_row_t trace_row_of(const state_t *state) {
     bool load = state->cfa == CFA_LOAD;
     row.base = sp ? (load ? ROW_SP_LOAD : ROW_SP) : (load ? ROW_FP_LOAD : ROW_FP);
     row.end = (int32_t)state->offset;
+    LM_ASSERT(row.end == state->offset); /* in 24 bits */
     row.fp = state->fp.how == SAVED ? (int16_t)state->fp.at : 0;
     row.back = state->back.how == SAVED ? (int16_t)state->back.at : 0;
+    LM_ASSERT(row.fp <= 0 && row.back <= 0);
     return row;
 }
 
@@ -350,6 +355,7 @@ static trace_row_t row_for(uintptr_t pc, uint32_t module) {
     uint64_t wanted = pc ^ (uint64_t)module << 48;
     size_t i = (pc * 0x9e3779b97f4a7c15u) >> 52;
     LM_STATIC_ASSERT(TABLE == 1 << 12, "the index's bits");
+    LM_ASSERT(i < TABLE && module <= LM_MODULE_OURS);
     /* Relaxed, all: only a pair that belongs together is accepted. */
     uint64_t word = lm_load_relaxed(&table[i].row), key = lm_load_relaxed(&table[i].key);
     trace_row_t row;
@@ -385,6 +391,7 @@ typedef struct ranges {
 /* Returns the module of the call before a return address. */
 static const lm_range_t *trace_range_of(ranges_t *ranges, uintptr_t pc) {
     uintptr_t call = pc - 1;
+    LM_ASSERT(ranges->used <= RANGES && ranges->last < RANGES);
     for (unsigned i = 0; i < ranges->used; i++) {
         if (call - ranges->at[i].from < ranges->at[i].to - ranges->at[i].from)
             return &ranges->at[i];

@@ -117,7 +117,10 @@ void lm_lock_give_contended(lm_lock_t *lock);
 /* Returns what the calling thread writes as a holder. Two threads whose control blocks lie a
  * multiple of 4 GiB apart write the same value. If a forking thread meets a lock of the other one
  * of such a pair, its fork stops no thread. */
-LM_INLINE uint32_t lm_lock_holder(void) { return (uint32_t)lm_thread_token() | LM_LOCK_HELD; }
+LM_INLINE uint32_t lm_lock_holder(void) {
+    LM_ASSERT(lm_thread_token() % 16 == 0); /* the flags use these bits */
+    return (uint32_t)lm_thread_token() | LM_LOCK_HELD;
+}
 
 /* Returns whether the calling thread holds the lock. In a signal handler such a lock cannot be
  * waited for. */

@@ -340,6 +340,7 @@ extern LM_HIDDEN uint32_t lm_os_kills;
  * questions are forbidden, and lm_ask_begin returns false only to a thread that sees what was
  * written before that. */
 LM_INLINE bool lm_os_advice_kills(int advice) {
+    LM_ASSERT(advice >= 0);
     return (lm_load_relaxed(&lm_os_kills) >> (advice % 32) & 1) != 0;
 }
 

@@ -78,6 +78,7 @@ void lm_lock_take_contended(lm_lock_t *lock) {
 }
 
 void lm_lock_take_as_worker(lm_lock_t *lock) {
+    LM_ASSERT(lm_os_worker_self());
     if (lm_lock_try_as_worker(lock)) return;
     (void)lm_add_relaxed(&lm_lock_worker_waits, 1u); /* relaxed: a hint */
     /* The worker does not sleep on the lock: it would consume the wake-up of a thread of the
@@ -105,6 +106,7 @@ void lm_lock_give_contended(lm_lock_t *lock) {
 }
 
 bool lm_lock_hold(lm_lock_t *lock, uint64_t until) {
+    LM_ASSERT(!lm_os_worker_self()); /* it never forks */
     for (;;) {
         uint32_t seen = lm_load_relaxed(&lock->word);
         if (seen == 0) {
@@ -160,6 +162,7 @@ void lm_biased_enter_contended(lm_biased_t *lock) {
         for (uint32_t asked; (asked = lm_load_acquire(&lock->asked)) != 0;) {
             /* Relaxed: a fork that holds the locks asks every owner, and no other thread asks
              * meanwhile. */
+            LM_ASSERT(asked <= 2);
             bool forks = lm_load_relaxed(&lm_fork_owner) != 0;
             if (forks && lm_fork_pass(turns++)) {
                 lm_store_relaxed(&lock->inside, 1);
@@ -257,6 +260,7 @@ static LM_AT_START lm_lock_t hook_lock;
 /* POSIX runs destructors in rounds while any key has a value. A hook asks for another round by
  * setting its value again. */
 static void hook_run(const exit_hook_t *hook, void *value) {
+    LM_ASSERT(lm_load_relaxed(&hook->made) && value != NULL);
     /* ThreadSanitizer ends its record of the thread in the last round, and must not see the thread
      * after that. */
     unsigned most = PTHREAD_DESTRUCTOR_ITERATIONS - LM_TSAN;
@@ -289,6 +293,7 @@ static exit_hook_t *hook_find(bool (*at_exit)(void *, unsigned)) {
  * meanwhile. */
 static bool hook_take(exit_hook_t *hook, pthread_key_t key, bool (*at_exit)(void *, unsigned)) {
     lm_lock_take(&hook_lock);
+    LM_ASSERT(hook == hooks || lm_load_relaxed(&hook[-1].made)); /* slots fill from the first on */
     bool vacant = !hook->made;
     if (vacant) {
         hook->key = key;
@@ -318,6 +323,7 @@ static exit_hook_t *hook_make(bool (*at_exit)(void *, unsigned)) {
 }
 
 bool lm_thread_on_exit(bool (*at_exit)(void *, unsigned), void *value) {
+    LM_ASSERT(at_exit != NULL && value != NULL);
     exit_hook_t *hook = hook_find(at_exit);
     if (hook == NULL) hook = hook_make(at_exit);
     return hook != NULL && pthread_setspecific(hook->key, value) == 0;
