@@ -348,7 +348,7 @@ void *lm_fheap_large_alloc(struct loam_heap *fheap, size_t bytes, size_t align, 
 /* Returns whether the heap has a hard limit. */
 bool lm_fheap_is_limited(const struct loam_heap *fheap);
 bool lm_fheap_in_range(const struct loam_heap *fheap);
-/* Returns whether the heap takes its memory from a range. whole may be NULL. */
+/* Returns whether the heap takes its memory from a range. fheap may be NULL. */
 LM_INLINE bool lm_fheap_has_range(const struct loam_heap *fheap) {
     return LM_UNLIKELY(fheap != NULL) && lm_fheap_in_range(fheap);
 }

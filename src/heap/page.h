@@ -29,7 +29,8 @@ lm_page_t *lm_page_create(lm_theap_t *heap, unsigned size_class);
 /* Makes the next untouched blocks into a list. Returns NULL iff there are none. */
 lm_block_t *lm_page_carve(lm_page_t *page);
 
-/* Takes all blocks on page->free, to be handed out. Returns NULL iff there are none. */
+/* Takes all blocks on page->free, to be handed out. Returns NULL iff there are none. For the owner,
+ * which needs no lock. */
 LM_INLINE lm_block_t *lm_page_take(lm_page_t *page) {
     lm_block_t *list = page->free;
     if (list == NULL) return NULL;

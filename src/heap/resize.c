@@ -116,7 +116,7 @@ void *lm_block_alloc_aligned(size_t bytes, size_t align) {
 }
 #endif
 
-/* Allocates a block of `whole` bytes. If it is a sampled object, gives it the requested size in
+/* Allocates a block of `padded` bytes. If it is a sampled object, gives it the requested size in
  * place of its class's. */
 static LM_NOINLINE void *alloc_aligned_sampled(size_t padded, size_t bytes, size_t align) {
     void *p = lm_block_alloc(padded);
@@ -282,7 +282,7 @@ void *lm_fheap_realloc(struct loam_heap *fheap, void *p, size_t bytes) {
 
 /* ---- Objects that must be aligned, zeroed, or stay in place ---- */
 
-/* Resizes p in place to `whole` bytes, trailer included. Returns false, and changes nothing, iff
+/* Resizes p in place to `padded` bytes, trailer included. Returns false, and changes nothing, iff
  * that is not possible. fresh: see lm_large_fit; its offset counts from p. */
 static bool resize_fit(lm_page_t *page, const void *p, size_t padded, size_t *fresh) {
     size_t room = lm_block_usable(page, p), before = lm_block_bytes(page) - room;

@@ -15,7 +15,7 @@
  * uses, if any. *zero (may be NULL) is set to whether it reads as zero. Returns NULL with errno
  * ENOMEM iff there is no memory. */
 void *lm_large_alloc(size_t bytes, size_t align, bool *zero);
-/* Allocates an object that belongs to no heap, in memory for the first-class heap `whole` (NULL:
+/* Allocates an object that belongs to no heap, in memory for the first-class heap `fheap` (NULL:
  * in any memory). */
 void *lm_large_open(struct loam_heap *fheap, size_t bytes, size_t align, bool *zero);
 void lm_large_free(lm_page_t *page, void *p);

@@ -359,7 +359,7 @@ static void thread_keep(lm_theap_t *heap, lm_page_t *page) {
 }
 
 /* Makes the heap inactive and takes all pages out of it. If `keeping`, current pages of up to
- * KEPT_BYTES in all stay for the heap's next thread. Heap lock held. */
+ * THREAD_KEPT_BYTES in all stay for the heap's next thread. Heap lock held. */
 static void part_with_all(lm_theap_t *heap, bool keeping) {
     lm_page_t *empty = NULL;
     size_t room = keeping ? THREAD_KEPT_BYTES : 0;

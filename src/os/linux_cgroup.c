@@ -236,8 +236,8 @@ static bool open_below(const char *path) {
            lines_open(groups.path);
 }
 
-/* Writes the path of the process's group into own. If the memory controller has a hierarchy of its
- * own (version 1), that hierarchy counts. Returns false iff there is no such group. */
+/* Writes the path of the process's group into cgroup_own. If the memory controller has a hierarchy
+ * of its own (version 1), that hierarchy counts. Returns false iff there is no such group. */
 static bool find_own(void) {
     bool found = false;
     if (!open_below("/proc/self/cgroup")) return false;
@@ -256,9 +256,9 @@ static bool find_own(void) {
     return found;
 }
 
-/* Returns the path of own below the mount's root, which is empty or begins with /; NULL if own is
- * not below it. In a cgroup namespace both paths are relative to the root of the namespace, and may
- * begin with one or more "/..". */
+/* Returns the path of cgroup_own below the mount's root, which is empty or begins with /; NULL if
+ * cgroup_own is not below it. In a cgroup namespace both paths are relative to the root of the
+ * namespace, and may begin with one or more "/..". */
 static const char *within(const char *root) {
     const char *end = cgroup_same(root, "/") ? cgroup_own : cgroup_behind(cgroup_own, root);
     if (end == NULL || (*end != '/' && *end != '\0') || leads_out(end)) return NULL;

@@ -203,8 +203,8 @@ void lm_os_judge_faults(lm_verdict_t (*function)(const lm_bad_access_t *access))
     LM_ASSERT(function != NULL);
     int error = errno;
     lm_store_relaxed(&judge, function); /* relaxed: it is set once and never changed back */
-    /* Sequentially consistent, here and in settled: either the first caller sees the request, or
-     * this call does the work. */
+    /* Sequentially consistent, here and in fault_settled: either the first caller sees the request,
+     * or this call does the work. */
     if (__atomic_fetch_add(&requests, 1, __ATOMIC_SEQ_CST) == 0) {
         uint32_t seen = 1;
         do {

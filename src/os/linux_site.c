@@ -141,7 +141,7 @@ static bool find_build_id(const image_t *image, uint64_t at, uint64_t bytes, ide
     return false;
 }
 
-/* A checksum like FNV-1a, by words. `bytes` is a multiple of 4. */
+/* A checksum like FNV-1a, by words of 4 bytes. It leaves out an incomplete last word. */
 static uint64_t sum(uint64_t value, const void *text, size_t bytes) {
     uint32_t word;
     for (size_t i = 0; i + sizeof word <= bytes; i += sizeof word) {
@@ -193,7 +193,7 @@ static bool site_same_text(const char *a, const char *b) {
     return *a == *b;
 }
 
-/* Returns the bytes of the name including its end, or NAME_MOST if the name is longer. */
+/* Returns the bytes of the name including its end, or SITE_NAME_MOST if the name is longer. */
 static size_t site_bytes_of(const char *name) {
     size_t bytes = 1;
     while (bytes < SITE_NAME_MOST && name[bytes - 1] != '\0') bytes++;
@@ -363,7 +363,8 @@ static uintptr_t offset_of(lm_site_t site) {
 }
 
 lm_site_t lm_linux_site(const lm_range_t *range, uintptr_t address) {
-    if (range->number == 0 || range->number >= LM_MODULES_MOST) return address;
+    if (range->number == 0 || range->number >= LM_MODULES_MOST)
+        return address & (((lm_site_t)1 << OFFSET_BITS) - 1); /* no address has more bits */
     return (lm_site_t)range->number << OFFSET_BITS | (address - range->base);
 }
 

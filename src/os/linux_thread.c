@@ -197,8 +197,8 @@ bool lm_os_worker_self(void) { return lm_thread_token() == (uintptr_t)worker.con
  * handler. So a stack that does not contain that address contains no signal frame. */
 enum { SIGNALS = 64, STACK_MOST = 256 * 1024, STACK_PART = 4096 /* bytes read at a time */ };
 
-/* Restorers of all handlers ever seen: one that is no longer installed may still be running. Only
- * the worker accesses them. */
+/* Restorers of all handlers ever seen: one that is no longer installed may still be running. Only a
+ * thread that collects from all heaps accesses them, under the lock of their registry. */
 static struct {
     uintptr_t address[4];
     size_t count;
