@@ -31,12 +31,12 @@ enum {
 /* Gives a page of the heap back, in its owner's place. All blocks that are not on the page's own
  * list are on `remote`, so that no thread has a block of it to free or to push. Heap lock held. */
 static void take_away(lm_theap_t *heap, lm_page_t *page) {
+    if (page->in_list != LM_AT_NOWHERE) heap->pages--; /* fork_torn.c counts no page that is lost */
     /* Relaxed: no thread pushes blocks of the page any more. */
     lm_store_relaxed(&page->remote, 0);
     lm_page_unlink(heap, page);
     lm_bytes_page(heap, page, true);
     lm_page_discard(page, true);
-    heap->pages--;
 }
 
 /* Gives the page back if no block of it is in use, and otherwise leaves its remote frees to the

@@ -232,7 +232,8 @@ static void block_free(lm_page_t *page, lm_block_t *block) {
     LM_ASSERT(page->heap == &offset_pages && lm_is_offset(page));
     if (page->in_list == LM_AT_FULL) lm_page_to_partial(&offset_pages, page);
     lm_page_put(page, block, block, 1);
-    if (page->live == 0) lm_page_release(&offset_pages, page);
+    /* A page that fork_torn.c has taken out of its list is lost. */
+    if (page->live == 0 && page->in_list == LM_AT_PARTIAL) lm_page_release(&offset_pages, page);
     lm_lock_give(&offset_lock);
 }
 

@@ -160,6 +160,9 @@ lm_fork_kind_t lm_fork_child(void) {
                                                   : LM_FORK_PASSED;
     if (forker == self && inner > 0) {
         inner--; /* the child is below the fork that the handler interrupted */
+        /* The repair frees the locks that a thread, perhaps this one, was passing. */
+        if (lm_fork_owner != 0) lm_fork_owner = self;
+        depth = 0;
         return LM_FORK_TORN;
     }
     forker = lm_fork_owner = 0;

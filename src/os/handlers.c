@@ -199,6 +199,11 @@ void lm_told_let(void) {
 
 void lm_told_after_fork(void) {
     handlers_mine.held = 0;
+    /* A thread that does not exist in the child was setting the pair. */
+    for (int kind = 0; kind < KINDS; kind++) {
+        if (handlers[kind].turn % 2 != 0)
+            handlers[kind] = (handler_t){handlers[kind].turn + 1, NULL, NULL};
+    }
     for (int i = 0; i < LATER_MOST; i++) { /* reports of threads that do not exist in the child */
         if (&laters[i] != handlers_mine.later) lm_store_relaxed(&laters[i].taken, false);
     }

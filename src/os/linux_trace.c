@@ -480,6 +480,6 @@ size_t lm_os_trace_from(const lm_place_t *place, lm_site_t *sites, size_t most) 
     lm_place_t at = *place;
     lm_range_t range = lm_linux_module(at.pc++);
     sites[0] = lm_linux_site(&range, at.pc);
-    if (!up(&at, stack_end(at.sp), range.number)) return 1;
+    if (most == 1 || !up(&at, stack_end(at.sp), range.number)) return 1;
     return 1 + walk(&at, NULL, sites + 1, most - 1);
 }

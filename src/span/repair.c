@@ -83,6 +83,11 @@ void lm_space_repair(void) {
         /* Acquire: see what the worker had written by then. */
         bool inside = lm_load_acquire(&lm_space.worker_inside);
         bool collecting = lm_load_acquire(&lm_space.collecting);
+        if (inside && lm_space.leaving != 0) {
+            /* The memory may have gone already, so it goes in any case. */
+            lm_store_release(&lm_arena.slices, lm_space.leaving - 1);
+            lm_space.leaving = 0;
+        }
         if (inside) lm_space_list_anew();
         if (inside || lm_lock_of_worker(&lm_space.lock)) lm_lock_reset(&lm_space.lock);
         lm_store_relaxed(&lm_space.worker_inside, false);
