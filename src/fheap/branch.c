@@ -78,7 +78,7 @@ static void branch_grow(lm_theap_t *own) {
         }
     }
     if (own->fheap.bucket_memory != memory && own->fheap.bucket_memory != NULL)
-        lm_span_give(own->fheap.bucket_memory, false);
+        lm_span_give_meta(own->fheap.bucket_memory, false);
     own->fheap.bucket_memory = memory;
     own->fheap.buckets = (lm_theap_t **)(void *)lm_span_start(memory);
     own->fheap.bucket_bits = (uint8_t)bits;
@@ -109,7 +109,7 @@ void lm_branch_out_of_index(lm_theap_t *branch, const struct loam_heap *fheap) {
 
 void lm_branch_forget_all(lm_theap_t *own) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
-    if (own->fheap.bucket_memory != NULL) lm_span_give(own->fheap.bucket_memory, false);
+    if (own->fheap.bucket_memory != NULL) lm_span_give_meta(own->fheap.bucket_memory, false);
     own->fheap.bucket_memory = NULL;
     own->fheap.buckets = NULL;
     own->fheap.branches = 0;

@@ -70,7 +70,7 @@ static bool make_slots(void) {
     lm_page_t *span = lm_span_take(slices, 1, LM_KIND_SAMPLED, NULL);
     if (span == NULL || !lm_os_protect(lm_span_start(span), slices << LM_SLICE_SHIFT, false)) {
         if (span != NULL) lm_span_give(span, false);
-        lm_span_give(table, false);
+        lm_span_give_meta(table, false);
         return false;
     }
     (void)lm_os_purge(lm_span_start(span), slices << LM_SLICE_SHIFT);

@@ -378,7 +378,7 @@ static LM_NOINLINE lm_page_t *take_with_ranges(size_t slices, size_t align_slice
 
 lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
     /* Relaxed: a range that is added at this moment serves the next call. */
-    if (LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0) && kind != LM_KIND_META)
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0) && kind == LM_KIND_LARGE)
         return take_with_ranges(slices, align_slices, kind, 0, false, zero);
     return arena_take(slices, align_slices, kind, 0, false, 0, zero);
 }
@@ -445,6 +445,14 @@ static void large_goes(lm_page_t *span) {
 void lm_span_give(lm_page_t *span, bool rested) {
     span->notified = NULL;
     lm_span_give_chain(span, rested);
+}
+
+void lm_span_give_meta(lm_page_t *span, bool rested) {
+    lm_lock_take(&lm_space.lock);
+    LM_ASSERT(span->kind == LM_KIND_META && lm_space.meta_slices >= span->slices);
+    lm_space.meta_slices -= span->slices;
+    lm_lock_give(&lm_space.lock);
+    lm_span_give(span, rested);
 }
 
 /* In these builds the worker gives spans back even while the program has one thread (repair.c), so
@@ -520,7 +528,8 @@ lm_page_t *lm_span_move_to(lm_page_t *span, size_t slices, bool *clean) {
                                   slices << LM_SLICE_SHIFT, &hole);
     lm_page_t *empty = moved ? span : target;
     lm_lock_take(&lm_space.lock);
-    lm_space.moving_slices -= old;
+    /* In the child of a fork from a signal handler the count may be 0 already. */
+    lm_space.moving_slices -= old < lm_space.moving_slices ? old : lm_space.moving_slices;
     if (LM_UNLIKELY(hole)) {
         /* The addresses are unmapped, and other code may map memory there, so they are a gap from
          * now on. */

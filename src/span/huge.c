@@ -116,7 +116,8 @@ static uint32_t empty_next;
  * only the ends of the object. [first, end) is about to be marked. The page is in a huge page that
  * contains neither end, or is a small one beside the one or two huge pages. */
 static uintptr_t midst(uintptr_t from, uintptr_t first, uintptr_t end, uintptr_t to) {
-    size_t before = first - from, after = to - end, page = lm_os_page_bytes();
+    /* An object that grows in place is filled from the middle of a huge page on. */
+    size_t before = first > from ? first - from : 0, after = to - end, page = lm_os_page_bytes();
     if (end - first > 2 * HUGE_BYTES || (before < 4 * page && after < 4 * page))
         return lm_align_down(first + (end - first) / 2, HUGE_BYTES);
     return lm_align_down(before > after ? from + before / 2 : end + after / 2, page);

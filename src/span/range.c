@@ -323,14 +323,6 @@ static bool overlaps(uintptr_t start, size_t bytes) {
     return false;
 }
 
-static void give_meta(lm_page_t *span) {
-    lm_lock_take(&lm_space.lock);
-    LM_ASSERT(span->kind == LM_KIND_META && lm_space.meta_slices >= span->slices);
-    lm_space.meta_slices -= span->slices;
-    lm_lock_give(&lm_space.lock);
-    lm_span_give(span, true);
-}
-
 static int open_outside(lm_page_t *memory, uintptr_t start, size_t slices,
                         const lm_range_kind_t *kind, struct loam_arena **range) {
     LM_ASSERT((size_t)memory->slices << LM_SLICE_SHIFT >=
@@ -375,7 +367,7 @@ int lm_range_manage(void *start, size_t bytes, const lm_range_kind_t *kind,
     lm_lock_take(&lm_space.lock);
     int result = open_outside(memory, first, slices, kind, range);
     lm_lock_give(&lm_space.lock);
-    if (result < 0) give_meta(memory);
+    if (result < 0) lm_span_give_meta(memory, true);
     return result;
 }
 
@@ -434,7 +426,7 @@ int lm_range_destroy(struct loam_arena *range) {
     lm_page_t *span = busy ? NULL : take_apart(range);
     lm_lock_give(&lm_space.lock);
     if (span == NULL) return busy ? -EBUSY : -ENOMEM;
-    give_meta(span);
+    lm_span_give_meta(span, true);
     return 0;
 }
 

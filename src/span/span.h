@@ -200,6 +200,9 @@ lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bo
  * while, so it need not wait for the purge delay. Takes the arena lock. */
 void lm_span_give(lm_page_t *span, bool rested);
 
+/* Gives a span of kind META, which lm_span_take has returned, back as lm_span_give does. */
+void lm_span_give_meta(lm_page_t *span, bool rested);
+
 /* Gives back a chain of spans, linked by `notified`, as lm_span_give does, with one lock
  * operation. */
 void lm_span_give_chain(lm_page_t *first, bool rested);

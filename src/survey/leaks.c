@@ -214,8 +214,8 @@ void lm_leaks_print(void) {
     } else {
         lm_report("loam: no memory for a list of what is still in use");
     }
-    if (span != NULL) lm_span_give(span, false);
-    if (memory != NULL) lm_span_give(memory, false);
+    if (span != NULL) lm_span_give_meta(span, false);
+    if (memory != NULL) lm_span_give_meta(memory, false);
 }
 
 #endif

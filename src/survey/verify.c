@@ -41,7 +41,7 @@ static bool verify_collect(verify_spans_t *spans) {
         spans->count = 0;
         lm_span_visit(verify_add, spans);
         if (spans->count <= spans->room) return true;
-        if (spans->memory != NULL) lm_span_give(spans->memory, false);
+        if (spans->memory != NULL) lm_span_give_meta(spans->memory, false);
         size_t slices = spans->count * sizeof(lm_page_t *) / LM_SLICE_BYTES + 1;
         spans->memory = lm_span_take(slices, 1, LM_KIND_META, NULL);
         if (spans->memory == NULL) return false;
@@ -210,7 +210,7 @@ size_t lm_verify(bool *all) {
         if (span->kind == LM_KIND_LARGE) look_at_large(span);
     }
     look_at_sampled();
-    if (spans.memory != NULL) lm_span_give(spans.memory, false);
+    if (spans.memory != NULL) lm_span_give_meta(spans.memory, false);
     lm_idle_let();
     lm_purge_resume();
     return lm_load_relaxed(&lm_wrong_count) - before;

@@ -61,7 +61,7 @@ static bool visit_collect(visit_spans_t *spans, struct loam_heap *fheap) {
         visit_add_all(spans, fheap);
         lm_lock_give(&lm_registry_lock);
         if (spans->count <= spans->room) return true;
-        if (spans->memory != NULL) lm_span_give(spans->memory, false);
+        if (spans->memory != NULL) lm_span_give_meta(spans->memory, false);
         size_t bytes = spans->count * sizeof(lm_page_t *), slices = bytes / LM_SLICE_BYTES + 1;
         spans->memory = lm_span_take(slices, 1, LM_KIND_META, NULL);
         if (spans->memory == NULL) return false;
@@ -158,7 +158,7 @@ bool lm_fheap_visit(struct loam_heap *fheap, loam_heap_area_visitor *area,
         if (span->kind == LM_KIND_PAGE) on = visit_page(span, area, block, context);
         if (span->kind == LM_KIND_LARGE) on = visit_large(span, area, block, context);
     }
-    if (spans.memory != NULL) lm_span_give(spans.memory, false);
+    if (spans.memory != NULL) lm_span_give_meta(spans.memory, false);
     lm_idle_let();
     lm_purge_resume();
     return on;
