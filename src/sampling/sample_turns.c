@@ -55,6 +55,7 @@ static uint32_t gap(lm_theap_t *heap, uint32_t rate) {
 }
 
 static bool is_due(const lm_theap_t *heap, unsigned size_class) {
+    LM_ASSERT(size_class > 0 && size_class < LM_CLASSES);
     return heap->sampling.due[size_class / 64] >> size_class % 64 & 1;
 }
 
@@ -65,6 +66,7 @@ static bool any_due(const lm_theap_t *heap) {
 /* Returns the countdown to the next sample. While a sample is due, `countdown` is 0, which sends
  * all classes to the slower path, and the next sample's countdown is in `following`. */
 static uint32_t *count_of(lm_theap_t *heap) {
+    LM_ASSERT(!any_due(heap) || heap->sampling.countdown == 0);
     return any_due(heap) ? &heap->sampling.following : &heap->sampling.countdown;
 }
 
@@ -100,6 +102,7 @@ void lm_sampled_after_fork(void) {
 /* Returns whether this allocation is a sample, and draws the next gap. */
 static bool take_turn(lm_theap_t *heap, unsigned size_class, uint32_t rate) {
     if (is_due(heap, size_class)) {
+        LM_ASSERT(heap->sampling.countdown == 0);
         heap->sampling.due[size_class / 64] &= ~((uint64_t)1 << size_class % 64);
         if (!any_due(heap)) heap->sampling.countdown = heap->sampling.following;
         return true;
@@ -113,6 +116,7 @@ static bool take_turn(lm_theap_t *heap, unsigned size_class, uint32_t rate) {
 /* Counts a list of `count` blocks that is about to be handed out. Returns how many of them may be
  * handed out before the next sample, at least 1. */
 static uint32_t sample_turns_allowed(lm_theap_t *heap, unsigned size_class, uint32_t count) {
+    LM_ASSERT(size_class > 0 && size_class < LM_CLASSES && count > 0);
     uint32_t *counter = count_of(heap), in = *counter;
     if (in >= count) {
         *counter = in - count;
@@ -126,6 +130,7 @@ static uint32_t sample_turns_allowed(lm_theap_t *heap, unsigned size_class, uint
 
 /* Cuts the list behind n blocks. Returns the rest. */
 static lm_block_t *sample_turns_cut(lm_block_t *list, uint32_t n) {
+    LM_ASSERT(n > 0);
     while (--n > 0) list = lm_link_get(list);
     lm_block_t *rest = lm_link_get(list);
     lm_link_set(list, NULL);
@@ -134,6 +139,7 @@ static lm_block_t *sample_turns_cut(lm_block_t *list, uint32_t n) {
 
 /* As lm_page_take, for no more blocks than may be handed out before the next sample. */
 static lm_block_t *take_some(lm_theap_t *heap, lm_page_t *page) {
+    LM_ASSERT(page->kind == LM_KIND_PAGE && lm_load_relaxed(&page->live) <= page->carved);
     uint32_t count = page->carved - page->live, n;
     if (page->free == NULL || (n = sample_turns_allowed(heap, page->size_class, count)) == count)
         return lm_page_take(page);
@@ -180,7 +186,7 @@ void lm_sampled_limit(lm_theap_t *heap, unsigned size_class, lm_block_t *list) {
         return;
     }
     lm_page_t *page = heap->current[size_class];
-    LM_ASSERT(page->free == NULL);
+    LM_ASSERT(page->free == NULL && lm_load_relaxed(&page->live) >= count - n);
     page->free = rest;
     lm_store_relaxed(&page->live, page->live - (count - n));
     lm_count_back(page, count - n);

@@ -40,16 +40,24 @@ lm_lock_t *lm_sampled_fork_lock(void) { return &lm_sampled.lock; }
 /* ---- Slots ---- */
 
 static char *slot_start(uint32_t slot) {
+    LM_ASSERT(slot < lm_sampled.count);
     return lm_sampled.base + ((2 * (size_t)slot + 1) << LM_SLICE_SHIFT);
 }
 
-static lm_page_t *sampled_page_of(uint32_t slot) { return lm_sampled.span + 2 * (size_t)slot + 1; }
+static lm_page_t *sampled_page_of(uint32_t slot) {
+    LM_ASSERT(slot < lm_sampled.count);
+    return lm_sampled.span + 2 * (size_t)slot + 1;
+}
 
 static uint32_t sampled_slot_of(const lm_page_t *page) {
+    LM_ASSERT(page->kind == LM_KIND_SAMPLED && (page - lm_sampled.span) % 2 == 1);
+    LM_ASSERT((size_t)(page - lm_sampled.span) <= 2 * (size_t)lm_sampled.count);
     return (uint32_t)(page - lm_sampled.span - 1) / 2;
 }
 
 static void enqueue(uint32_t slot) {
+    LM_ASSERT(lm_lock_held(&lm_sampled.lock));
+    LM_ASSERT(slot < lm_sampled.count && lm_sampled.slots[slot].state != LM_SLOT_USED);
     lm_sampled.slots[slot].next = LM_SLOT_NONE;
     if (lm_sampled.first == LM_SLOT_NONE)
         lm_sampled.first = slot;
@@ -58,8 +66,9 @@ static void enqueue(uint32_t slot) {
     lm_sampled.last = slot;
 }
 
-/* Makes the slots, unless they exist. Returns false iff that is not possible. Lock held. */
+/* Makes the slots, unless they exist. Returns false iff that is not possible. */
 static bool make_slots(void) {
+    LM_ASSERT(lm_lock_held(&lm_sampled.lock));
     if (lm_sampled.base != NULL) return true;
     uint32_t count = lm_load_relaxed(&lm_sampling.slots);
     size_t room = lm_align_up(count * sizeof(lm_slot_t), LM_SLICE_BYTES);
@@ -127,6 +136,7 @@ lm_page_t *lm_sampled_near(const void *p, uint32_t *index) {
 /* Stores in *low and *high the bounds of what is checked around the object. */
 static void surroundings(const lm_slot_t *slot, size_t bytes, char **low, char **high) {
     char *p = slot->object, *end = slot->end;
+    LM_ASSERT(slot->start <= p && p <= end && bytes <= (size_t)(end - p));
     *low = p - slot->start > LM_SAMPLED_FENCE ? p - LM_SAMPLED_FENCE : slot->start;
     *high = (size_t)(end - p) - bytes > LM_SAMPLED_FENCE ? p + bytes + LM_SAMPLED_FENCE : end;
 }
@@ -144,6 +154,7 @@ static void set_object(lm_slot_t *slot, lm_page_t *page, char *p, size_t bytes) 
 }
 
 ptrdiff_t lm_sampled_beyond(const lm_slot_t *slot, size_t bytes) {
+    LM_ASSERT(lm_lock_held(&lm_sampled.lock));
     char *low, *high, *p = slot->object;
     surroundings(slot, bytes, &low, &high);
     while (high > p + bytes && (unsigned char)high[-1] == PATTERN) high--;
@@ -162,6 +173,7 @@ static size_t least_align(size_t bytes) {
 /* Returns where an object lies in pages that end at `end`: at their end, or, if left, at the start
  * of a page. */
 static char *sampled_place(char *end, size_t bytes, size_t align, bool left) {
+    LM_ASSERT(lm_is_pow2(align) && bytes <= LM_BLOCK_MOST);
     size_t room = bytes == 0 ? 1 : bytes;
     if (left) {
         room = lm_align_up(room, lm_sampled.page_bytes);
@@ -177,6 +189,7 @@ static unsigned thread_of(const lm_theap_t *heap) {
 static lm_trace_t trace_here(void) {
     lm_trace_t trace;
     trace.depth = (uint32_t)lm_os_trace(trace.frames, trace.sites, LM_TRACE_FRAMES);
+    LM_ASSERT(trace.depth <= LM_TRACE_FRAMES);
     return trace;
 }
 
@@ -188,11 +201,13 @@ static void sampled_record(lm_trace_t *to, const lm_trace_t *trace, unsigned thr
 }
 
 /* Takes the first slot of the queue for an object and opens its pages. Returns LM_SLOT_NONE iff the
- * queue is empty or the system refused. Lock held. */
+ * queue is empty or the system refused. */
 static uint32_t open_slot(size_t bytes, size_t align, bool left) {
+    LM_ASSERT(lm_lock_held(&lm_sampled.lock));
     uint32_t index = lm_sampled.first;
     if (index == LM_SLOT_NONE) return index;
     lm_slot_t *slot = &lm_sampled.slots[index];
+    LM_ASSERT(slot->state != LM_SLOT_USED);
     char *whole = slot_start(index), *end = whole + LM_SLICE_BYTES;
     /* The program went on after a bad access to the slot or a guard beside it. */
     if (LM_UNLIKELY(slot->opened))
@@ -200,6 +215,7 @@ static uint32_t open_slot(size_t bytes, size_t align, bool left) {
     if (slot->state == LM_SLOT_FRESH)
         lm_os_keep_apart(end - lm_sampled.page_bytes, lm_sampled.page_bytes);
     char *p = sampled_place(end, bytes, align, left);
+    LM_ASSERT(whole <= p);
     char *start = (char *)lm_align_down((uintptr_t)p, lm_sampled.page_bytes);
     if (slot->opened || !lm_os_protect(start, (size_t)(end - start), true)) return LM_SLOT_NONE;
     lm_sampled.first = slot->next;
@@ -211,6 +227,7 @@ static uint32_t open_slot(size_t bytes, size_t align, bool left) {
 }
 
 void *lm_sampled_alloc(lm_theap_t *heap, size_t bytes, unsigned size_class) {
+    LM_ASSERT(size_class < LM_CLASSES && bytes <= lm_class_bytes(size_class));
     if (lm_load_relaxed(&lm_sampled.base) == NULL && !lm_sampling_start()) return NULL;
     /* Before the lock, because a trace may read memory that is slow to load. */
     lm_trace_t trace = trace_here();
@@ -286,8 +303,10 @@ lm_page_t *lm_sampled_checked(lm_page_t *page, const void *p, const char *functi
 }
 
 /* Closes the pages of a slot. All pages except the last are purged; the last stays, and costs no
- * fault at its next use. Lock held. */
+ * fault at its next use. */
 static void close_slot(lm_slot_t *slot) {
+    LM_ASSERT(lm_lock_held(&lm_sampled.lock));
+    LM_ASSERT(slot->start < slot->end && slot->state != LM_SLOT_USED);
     char *last = slot->end - lm_sampled.page_bytes;
     if (slot->start < last) (void)lm_os_purge(slot->start, (size_t)(last - slot->start));
     /* If the system refuses, the pages stay open, which only hides a use after free. */
@@ -313,6 +332,7 @@ void lm_sampled_free(lm_page_t *page, void *p) {
     if (slot->state == LM_SLOT_USED) {
         sampled_record(&slot->freed, &trace, thread_of(lm_heap_mine()));
         lm_store_relaxed(&slot->state, LM_SLOT_FREED);
+        LM_ASSERT(lm_sampled.objects.now > 0 && lm_sampled.bytes.now >= page->bytes);
         lm_tally_sub(&lm_sampled.objects, 1);
         lm_tally_sub(&lm_sampled.bytes, page->bytes);
         lm_bytes_mine(0, page->bytes);

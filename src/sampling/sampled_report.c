@@ -82,6 +82,7 @@ void lm_sampled_misuse(uint32_t index, const void *p, const char *function) {
 }
 
 void lm_sampled_damaged(uint32_t index, ptrdiff_t beyond, const char *when) {
+    LM_ASSERT(index < lm_sampled.count && beyond != 0);
     const lm_slot_t *slot = &lm_sampled.slots[index];
     size_t bytes = lm_sampled.span[2 * (size_t)index + 1].bytes;
     lm_line_t line = {0};

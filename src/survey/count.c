@@ -26,8 +26,10 @@ void lm_count_large(size_t was, size_t is) {
 /* ---- Sums of the process ---- */
 
 static void less(lm_heap_stats_t *stats, unsigned size_class, size_t n) {
+    LM_ASSERT(size_class > 0 && size_class < LM_CLASSES);
     size_t there = stats->of_class[size_class].blocks, bytes = lm_class_bytes(size_class);
     if (n > there) n = there; /* the rest was taken meanwhile */
+    LM_ASSERT(stats->small_blocks >= n);
     stats->of_class[size_class].blocks -= n;
     stats->small_blocks -= n;
     stats->small_bytes -= n * bytes;
@@ -117,6 +119,8 @@ static bool add_area(const loam_heap_area *area, void *context) {
         counts->large_bytes += page->bytes;
         return true;
     }
+    LM_ASSERT(page->kind == LM_KIND_PAGE && page->size_class < LM_CLASSES);
+    LM_ASSERT(area->objects <= page->carved && page->carved <= area->capacity);
     lm_fheap_class_t *class = &counts->of_class[page->size_class];
     class->blocks += area->objects;
     class->capacity += area->capacity;

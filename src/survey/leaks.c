@@ -120,6 +120,7 @@ static lm_page_t *leaks_collect(list_t *list) {
     size_t room = list->count;
     lm_page_t *span = memory_for(room * sizeof(object_t));
     if (span == NULL) return NULL;
+    LM_ASSERT(room * sizeof(object_t) <= (size_t)span->slices << LM_SLICE_SHIFT);
     *list = (list_t){(object_t *)(void *)lm_span_start(span), 0, room};
     leaks_add_all(list);
     /* Other threads have allocated meanwhile. */
@@ -129,6 +130,7 @@ static lm_page_t *leaks_collect(list_t *list) {
 
 /* Returns the group that the object belongs to, which is new if it has 0 objects. */
 static leaks_group_t *group_of(groups_t groups, const object_t *object, uint32_t trace) {
+    LM_ASSERT(groups.room > 0);
     size_t at = (object->requested * 31 + trace) * 0x9e3779b1u;
     for (;; at++) {
         leaks_group_t *group = &groups.at[at % groups.room];
@@ -163,6 +165,7 @@ static void leaks_print(groups_t groups, size_t left) {
         lm_report("loam:   %zu object(s) of %zu B, the first at %p", group->objects,
                   group->requested, group->first);
         lm_sites_report(group->trace);
+        LM_ASSERT(left >= group->objects);
         left -= group->objects;
         group->objects = 0;
     }

@@ -42,6 +42,7 @@ typedef struct sums {
 static void add_page(lm_page_t *page, void *context) {
     sums_t *sums = (sums_t *)context;
     size_t bytes = page->block_bytes, ready = page->carved + page->reused_total;
+    LM_ASSERT(page->kind == LM_KIND_PAGE && lm_page_outside(page) <= ready);
     sums->allocated += ready * bytes;
     sums->freed += (ready - lm_page_outside(page)) * bytes;
 }
@@ -85,6 +86,7 @@ static void add_heap(lm_theap_t *heap, sums_t *sums) {
     lm_page_each(heap, add_page, sums);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         const lm_foreign_t *foreign = &heap->foreign[c];
+        LM_ASSERT(foreign->room <= foreign->granted);
         sums->allocated -= thread_bytes_of(heap->head[c]);
         sums->freed += (size_t)(foreign->granted - foreign->room) * lm_class_bytes(c);
         add_waiting(heap, c, sums);

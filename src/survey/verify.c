@@ -45,6 +45,7 @@ static bool verify_collect(verify_spans_t *spans) {
         size_t slices = spans->count * sizeof(lm_page_t *) / LM_SLICE_BYTES + 1;
         spans->memory = lm_span_take(slices, 1, LM_KIND_META, NULL);
         if (spans->memory == NULL) return false;
+        LM_ASSERT(slices * LM_SLICE_BYTES / sizeof(lm_page_t *) >= spans->count);
         spans->at = (lm_page_t **)(void *)lm_span_start(spans->memory);
         spans->room = slices * LM_SLICE_BYTES / sizeof(lm_page_t *);
     }

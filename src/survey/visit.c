@@ -85,6 +85,7 @@ static void strike(used_t *used, const lm_page_t *page, const lm_block_t *list) 
     for (; list != NULL; list = lm_link_get(list)) {
         if (lm_page_of(list) != page) continue;
         size_t i = visit_index_of(page, list);
+        LM_ASSERT(i < page->carved && used->count > 0);
         used->bit[i / 8] &= (uint8_t) ~(1u << i % 8);
         used->count--;
     }
@@ -93,6 +94,8 @@ static void strike(used_t *used, const lm_page_t *page, const lm_block_t *list) 
 static bool is_used(const used_t *used, size_t i) { return used->bit[i / 8] >> i % 8 & 1; }
 
 static void find_used(used_t *used, lm_page_t *page) {
+    LM_ASSERT(page->kind == LM_KIND_PAGE && page->carved <= page->capacity);
+    LM_ASSERT(page->carved <= VISIT_BLOCKS_MOST);
     memset(used->bit, 0, sizeof used->bit);
     used->count = page->carved;
     for (size_t i = 0; i < page->carved; i++) used->bit[i / 8] |= (uint8_t)(1u << i % 8);
@@ -139,6 +142,7 @@ static bool visit_page(lm_page_t *page, loam_heap_area_visitor *area,
 
 static bool visit_large(lm_page_t *page, loam_heap_area_visitor *area,
                         loam_heap_object_visitor *block, void *context) {
+    LM_ASSERT(page->kind == LM_KIND_LARGE);
     char *start = lm_span_start(page);
     size_t bytes = lm_requested(page, start);
     loam_heap_area here = {start, lm_large_slices(page) << LM_SLICE_SHIFT, bytes, 1, 1};
