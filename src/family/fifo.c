@@ -80,6 +80,9 @@ loam_fifo *loam_fifo_create_as(loam_source *source, const loam_fifo_options *opt
 void lm_fifo_finish(loam_fifo *fifo) {
     loam_source *source = fifo->source;
     size_t got = fifo->own_bytes;
+    LM_ASSERT(fifo->page == NULL && fifo->busy == NULL);
+    LM_ASSERT(fifo->spares == NULL && fifo->large_spares == NULL);
+    LM_ASSERT(fifo->held_bytes == got && fifo->chunks == (got != 0));
     lm_entry_deinit(&fifo->entry);
     bool checked = fifo->mode == LM_FIFO_CHECKED;
     if (checked) {
@@ -142,6 +145,7 @@ size_t loam_fifo_trim(loam_fifo *fifo) {
     size_t held = fifo->held_bytes;
     lm_fifo_drop_spares(fifo);
     if (fifo->page != NULL && lm_fifo_idle(fifo)) lm_fifo_retire(fifo);
+    LM_ASSERT(fifo->held_bytes <= held);
     return held - fifo->held_bytes;
 }
 
@@ -194,6 +198,8 @@ static void *open_checked(loam_fifo *fifo, size_t bytes, size_t align, const cha
     char *p =
         (char *)lm_fifo_carve(fifo, record + tag_bytes, whole - tag_bytes, align < 16 ? 16 : align);
     if (p == NULL) return NULL;
+    LM_ASSERT(((uintptr_t)p & 15) == 0);
+    LM_ASSERT(lm_fifo_page_of(fifo, p) == fifo->page || lm_fifo_page_of(fifo, p)->own);
     (void)lm_guard_open(&fifo->entry, p - tag_bytes, whole, bytes, 16, file, line);
     if (!fifo->raw) memset(p, 0, bytes);
     if (fifo->remote) {
@@ -232,6 +238,7 @@ loam_tag *lm_fifo_find(loam_fifo *fifo, const void *p, const char *file, unsigne
 
 lm_fifo_page_t *lm_fifo_close(loam_fifo *fifo, loam_tag *tag, const char *file, unsigned line) {
     lm_fifo_page_t *page = lm_fifo_page_of(fifo, tag + 1);
+    LM_ASSERT(page->head.live != 0);
     (void)lm_guard_close(&fifo->entry, tag, file, line);
     tag->next = page->dead; /* its bytes are checked until the page is used again */
     page->dead = tag;
@@ -266,6 +273,7 @@ static void *fifo_realloc_checked(loam_fifo *fifo, void *p, size_t old_bytes, si
     char *object = (char *)p;
     size_t head = (size_t)(object - (char *)tag->raw), raw_bytes = tag->raw_bytes;
     size_t need = head + lm_align_up(bytes + LM_GUARD_BYTES, 16);
+    LM_ASSERT(old_bytes <= raw_bytes - head - LM_GUARD_BYTES);
     if (need > raw_bytes && is_last(fifo, (char *)tag->raw + raw_bytes) &&
         lm_fifo_stretch(fifo, need - raw_bytes)) {
         lm_tool_show_undefined((char *)tag->raw + raw_bytes, need - raw_bytes);

@@ -77,6 +77,7 @@ LM_INLINE bool lm_fifo_over(const loam_fifo *fifo, const char *doing, const char
 }
 /* Returns the room that is in use. */
 LM_INLINE loam_fifo_room *lm_fifo_room(loam_fifo *fifo) {
+    LM_ASSERT(fifo->mode != LM_FIFO_ENDED);
     return fifo->mode == LM_FIFO_PLAIN ? &fifo->room : &fifo->hidden;
 }
 /* Returns whether the source is contiguous. */
@@ -97,6 +98,7 @@ LM_INLINE char *lm_fifo_limit(const loam_fifo *fifo, const lm_fifo_page_t *page)
 }
 /* Returns whether the current page has no live object. There must be a current page. */
 LM_INLINE bool lm_fifo_idle(const loam_fifo *fifo) {
+    LM_ASSERT(LM_FIFO_BIAS - fifo->page->head.live <= fifo->made);
     return fifo->page->head.live == LM_FIFO_BIAS - fifo->made;
 }
 /* Returns whether an object of that size and alignment can exist. */

@@ -27,6 +27,7 @@ LM_STATIC_ASSERT(offsetof(loam_fifo, page) + sizeof(void *) <= 64,
 /* ---- The source ---- */
 
 static char *fifo_page_get(loam_fifo *fifo, size_t bytes, size_t *got) {
+    LM_ASSERT(bytes >= LM_FIFO_HEAD && !lm_load_relaxed(&fifo->dead));
     char *chunk = (char *)loam_source_get(fifo->source, bytes, fifo->page_bytes, got);
     if (chunk == NULL && (fifo->spares != NULL || fifo->large_spares != NULL) &&
         !lm_fifo_contiguous(fifo)) {
@@ -43,6 +44,7 @@ static char *fifo_page_get(loam_fifo *fifo, size_t bytes, size_t *got) {
 }
 
 static void put_chunk(loam_fifo *fifo, char *chunk, size_t got) {
+    LM_ASSERT(fifo->chunks != 0 && got <= fifo->held_bytes - fifo->own_bytes);
     fifo->chunks--;
     fifo->held_bytes -= got;
     LM_METER(put(&fifo->entry, got));
@@ -51,6 +53,7 @@ static void put_chunk(loam_fifo *fifo, char *chunk, size_t got) {
 }
 
 void lm_fifo_put(loam_fifo *fifo, lm_fifo_page_t *page) {
+    LM_ASSERT(page != fifo->page);
     if (page->dead != NULL) (void)lm_fifo_check_freed(fifo, page);
     put_chunk(fifo, page->chunk, page->got);
 }
@@ -62,6 +65,8 @@ static bool fifo_page_is_zeroed(const loam_fifo *fifo) {
 /* ---- The list of busy pages ---- */
 
 static void link_busy(loam_fifo *fifo, lm_fifo_page_t *page) {
+    LM_ASSERT(page != fifo->page && page->head.live != 0);
+    LM_ASSERT(fifo->busy == NULL || (fifo->busy != page && fifo->busy->prev == NULL));
     page->prev = NULL;
     page->next = fifo->busy;
     if (fifo->busy != NULL) fifo->busy->prev = page;
@@ -69,6 +74,8 @@ static void link_busy(loam_fifo *fifo, lm_fifo_page_t *page) {
 }
 
 static void unlink_busy(loam_fifo *fifo, lm_fifo_page_t *page) {
+    LM_ASSERT((page->prev != NULL ? page->prev->next : fifo->busy) == page);
+    LM_ASSERT(page->next == NULL || page->next->prev == page);
     if (page->prev != NULL) {
         page->prev->next = page->next;
     } else {
@@ -108,6 +115,7 @@ static void unuse(const loam_fifo *fifo, lm_fifo_page_t *page) {
 static void fifo_page_begin(loam_fifo *fifo, lm_fifo_page_t *page) {
     loam_fifo_room *room = lm_fifo_room(fifo);
     char *first = lm_fifo_first(page), *limit = lm_fifo_limit(fifo, page);
+    LM_ASSERT(!page->own && (fifo->page == NULL || fifo->page == page));
     forget_freed(fifo, page);
     page->head.live = LM_FIFO_BIAS;
     fifo->page = page;
@@ -124,6 +132,8 @@ static void fifo_page_begin(loam_fifo *fifo, lm_fifo_page_t *page) {
 static lm_fifo_page_t *fifo_page_end(loam_fifo *fifo) {
     lm_fifo_page_t *page = fifo->page;
     const loam_fifo_room *room = lm_fifo_room(fifo);
+    LM_ASSERT(LM_FIFO_BIAS - page->head.live <= fifo->made);
+    LM_ASSERT(room->at >= lm_fifo_first(page) && room->at <= room->end);
     page->head.live -= LM_FIFO_BIAS - fifo->made;
     page->at = room->at;
     if (room->end > page->dirty) page->dirty = room->end;
@@ -136,6 +146,7 @@ static void fifo_page_move_end(loam_fifo *fifo, char *to) {
     lm_fifo_page_t *page = fifo->page;
     loam_fifo_room *room = lm_fifo_room(fifo);
     char *limit = lm_fifo_limit(fifo, page), *was = room->end;
+    LM_ASSERT(to <= limit && was <= limit);
     if (to <= was) return;
     to = (char *)lm_align_up((uintptr_t)to, 16);
     room->end = (size_t)(limit - was) > FIFO_PAGE_STEP ? was + FIFO_PAGE_STEP : limit;
@@ -175,6 +186,7 @@ bool lm_fifo_stretch(loam_fifo *fifo, size_t more) {
     if (more > (size_t)(lm_fifo_limit(fifo, fifo->page) - room->at)) return false;
     fifo_page_move_end(fifo, room->at + more);
     room->at += more;
+    LM_ASSERT(room->at <= room->end);
     return true;
 }
 
@@ -183,12 +195,14 @@ bool lm_fifo_stretch(loam_fifo *fifo, size_t more) {
 static lm_fifo_page_t *fifo_page_take_spare(loam_fifo *fifo) {
     lm_fifo_page_t *page = fifo->spares;
     if (page == NULL) return NULL;
+    LM_ASSERT(fifo->spare_count != 0 && page->head.live == 0 && !page->own);
     fifo->spares = page->next;
     if (--fifo->spare_count < fifo->spare_low) fifo->spare_low = fifo->spare_count;
     return page;
 }
 
 static void keep_spare(loam_fifo *fifo, lm_fifo_page_t *page) {
+    LM_ASSERT((fifo->spares == NULL) == (fifo->spare_count == 0));
     page->next = fifo->spares;
     fifo->spares = page;
     fifo->spare_count++;
@@ -197,8 +211,10 @@ static void keep_spare(loam_fifo *fifo, lm_fifo_page_t *page) {
 /* Gives back half of the spares that were not needed in the last WINDOW turns. */
 static void look_at_spares(loam_fifo *fifo) {
     if (++fifo->turns % FIFO_PAGE_WINDOW != 0 || lm_fifo_contiguous(fifo)) return;
+    LM_ASSERT(fifo->spare_low <= fifo->spare_count);
     for (size_t idle = fifo->spare_low / 2; idle > 0; idle--) {
         lm_fifo_page_t *page = fifo->spares;
+        LM_ASSERT(page != NULL && page->head.live == 0);
         fifo->spares = page->next;
         fifo->spare_count--;
         lm_fifo_put(fifo, page);
@@ -207,6 +223,7 @@ static void look_at_spares(loam_fifo *fifo) {
 }
 
 void lm_fifo_drop_spares(loam_fifo *fifo) {
+    LM_ASSERT((fifo->spares == NULL) == (fifo->spare_count == 0));
     for (lm_fifo_page_t *page; (page = fifo->spares) != NULL;) {
         fifo->spares = page->next;
         lm_fifo_put(fifo, page);
@@ -220,6 +237,7 @@ void lm_fifo_drop_spares(loam_fifo *fifo) {
 
 static lm_fifo_page_t *make_page(char *chunk, size_t got, char *page_at, char *dirty) {
     lm_fifo_page_t *page = (lm_fifo_page_t *)(void *)page_at;
+    LM_ASSERT(page_at >= chunk && page_at + LM_FIFO_HEAD <= chunk + got);
     *page = (lm_fifo_page_t){.chunk = chunk, .got = got, .dirty = dirty};
     return page;
 }
@@ -229,6 +247,7 @@ static lm_fifo_page_t *make_page(char *chunk, size_t got, char *page_at, char *d
 static lm_fifo_page_t *take_large(loam_fifo *fifo) {
     lm_fifo_page_t *large = fifo->large_spares;
     if (large == NULL) return NULL;
+    LM_ASSERT(large->own && large->head.live == 0 && large->got >= fifo->page_bytes);
     fifo->large_spares = large->next;
     forget_freed(fifo, large);
     char *chunk = large->chunk;
@@ -298,6 +317,7 @@ static void *carve_own(loam_fifo *fifo, size_t lead, size_t bytes, size_t align)
     }
     char *p = (char *)lm_align_up((uintptr_t)chunk + LM_FIFO_HEAD + lead, align);
     char *place = (char *)lm_fifo_page_of(fifo, p);
+    LM_ASSERT(p - lead >= place + LM_FIFO_HEAD && p + bytes <= chunk + got);
     if (fifo->mode != LM_FIFO_PLAIN) lm_tool_show_undefined(place, LM_FIFO_HEAD);
     lm_fifo_page_t *page = make_page(chunk, got, place, NULL);
     page->own = true;
@@ -320,6 +340,7 @@ static void *carve_own(loam_fifo *fifo, size_t lead, size_t bytes, size_t align)
 /* Handles a large page that became empty. Of two, the larger one stays, unless it is huge. Over a
  * contiguous source, which could not reuse it, each one stays. */
 static void give_large(loam_fifo *fifo, lm_fifo_page_t *page) {
+    LM_ASSERT(page->own && page->head.live == 0);
     lm_fifo_page_t *spare = fifo->large_spares;
     if (!lm_fifo_contiguous(fifo)) {
         if (page->got / LM_FIFO_LARGE_PAGES > fifo->page_bytes ||
@@ -337,6 +358,7 @@ static void give_large(loam_fifo *fifo, lm_fifo_page_t *page) {
 /* ---- Functions for fifo.c ---- */
 
 void *lm_fifo_carve(loam_fifo *fifo, size_t lead, size_t bytes, size_t align) {
+    LM_ASSERT(lm_is_pow2(align));
     loam_fifo_room *room = lm_fifo_room(fifo);
     if (fifo->dead) return NULL;
     void *p = fifo_page_cut(room, lead, bytes, align);
@@ -352,6 +374,7 @@ void *lm_fifo_carve(loam_fifo *fifo, size_t lead, size_t bytes, size_t align) {
 }
 
 bool lm_fifo_emptied(loam_fifo *fifo, lm_fifo_page_t *page) {
+    LM_ASSERT(page->head.live == 0 && page != fifo->page);
     unlink_busy(fifo, page);
     unuse(fifo, page);
     if (fifo->dead) {
@@ -380,6 +403,7 @@ bool lm_fifo_emptied(loam_fifo *fifo, lm_fifo_page_t *page) {
 }
 
 bool lm_fifo_less(loam_fifo *fifo, lm_fifo_page_t *page, size_t objects) {
+    LM_ASSERT(objects != 0 && objects <= page->head.live);
     page->head.live -= objects;
     return page->head.live == 0 && lm_fifo_emptied(fifo, page);
 }

@@ -23,6 +23,7 @@
 static bool fifo_remote_take(loam_fifo *fifo, lm_notice_t *notice) {
     if (fifo->mode == LM_FIFO_CHECKED) {
         const lm_fifo_record_t *record = LM_CONTAINER(notice, lm_fifo_record_t, notice);
+        LM_ASSERT(lm_load_relaxed(&record->freed) != 0 && lm_fifo_record(record->tag) == record);
         if (!fifo->dead) LM_METER(freed(&fifo->entry, 1));
         return lm_fifo_less(fifo, lm_fifo_close(fifo, record->tag, record->file, record->line), 1);
     }
@@ -34,11 +35,11 @@ static bool fifo_remote_take(loam_fifo *fifo, lm_notice_t *notice) {
     return lm_fifo_less(fifo, page, objects);
 }
 
-/* Takes the whole list, as the owner; LEFT is not in it. Returns true iff that was the end of a
- * destroyed FIFO. */
+/* Takes the whole list, as the owner. Returns true iff that was the end of a destroyed FIFO. */
 static bool fifo_remote_take_all(loam_fifo *fifo) {
     /* Acquire: see links, and the records of a checked FIFO. */
     lm_notice_t *notice = (lm_notice_t *)lm_exchange_acquire(&fifo->notices, 0);
+    LM_ASSERT(fifo->remote && (uintptr_t)notice != LEFT);
     while (notice != NULL) {
         lm_notice_t *next = notice->next; /* read before it may be pushed again */
         if (fifo_remote_take(fifo, notice)) return true;
@@ -48,6 +49,8 @@ static bool fifo_remote_take_all(loam_fifo *fifo) {
 }
 
 void lm_fifo_leave(loam_fifo *fifo) {
+    LM_ASSERT(lm_load_relaxed(&fifo->dead) && fifo->remote);
+    LM_ASSERT(fifo->page == NULL && fifo->busy != NULL);
     for (;;) {
         uintptr_t none = 0;
         /* Release: the next owner sees pages and lists as this one leaves them. */

@@ -18,6 +18,7 @@ enum { REGION_FIRST_BYTES = 4096, REGION_FIRST_LEAST = 256, REGION_PROBES = 8 };
 /* ---- The source ---- */
 
 void *lm_region_get(loam_region *region, size_t bytes, size_t align, size_t *got) {
+    LM_ASSERT(bytes != 0 && lm_is_pow2(align));
     void *chunk = loam_source_get(region->source, bytes, align, got);
     if (chunk == NULL) return NULL;
     region->requests++;
@@ -28,6 +29,8 @@ void *lm_region_get(loam_region *region, size_t bytes, size_t align, size_t *got
 }
 
 void lm_region_put(loam_region *region, void *chunk, size_t got) {
+    /* What is given back is spare no longer. */
+    LM_ASSERT(got != 0 && got <= region->held_bytes - region->spare_bytes);
     region->held_bytes -= got;
     LM_METER(put(&region->entry, got));
     if (region->mode != LM_REGION_PLAIN) lm_tool_show_undefined(chunk, got);
@@ -37,13 +40,16 @@ void lm_region_put(loam_region *region, void *chunk, size_t got) {
 void lm_region_put_chunk(loam_region *region, lm_chunk_t *chunk) {
     size_t bytes = chunk->bytes;
     char *start = (char *)chunk;
+    LM_ASSERT(chunk != region->chunk);
     if (lm_region_contiguous(region)) {
         lm_pieces_t pieces = *lm_chunk_pieces(chunk);
+        LM_ASSERT(pieces.count != 0 && pieces.count <= LM_REGION_PIECES + 1);
         lm_tool_show_undefined(chunk, bytes);
         for (size_t i = pieces.count; i-- > 1;) {
             bytes -= pieces.got[i];
             lm_region_put(region, start + bytes, pieces.got[i]);
         }
+        LM_ASSERT(bytes == pieces.got[0]);
     }
     lm_region_put(region, start, bytes);
 }
@@ -139,6 +145,7 @@ static LM_NOINLINE void take_options(loam_region *region, const loam_region_opti
     if (region->most_bytes < region->first_bytes) region->most_bytes = region->first_bytes;
     if (contiguous || (flags & LOAM_FIXED)) region->large_bytes = SIZE_MAX;
     if (options->chunk_align > 16) region->chunk_align = options->chunk_align;
+    LM_ASSERT(lm_is_pow2(region->chunk_align) && region->large_bytes >= LOAM_REGION_SMALL);
     region->keep_bytes = options->keep_bytes;
     region->growth = (unsigned char)options->growth;
     region->fixed = (flags & LOAM_FIXED) != 0;
@@ -194,16 +201,22 @@ static LM_NOINLINE lm_chunk_t *region_end(loam_region *region) {
         lm_guard_drop_all(&region->entry);
     }
     if (region->large != NULL) lm_region_free_newer(region, 0);
+    LM_ASSERT(region->large == NULL && (region->in_parent == NULL || region->parent != NULL));
     if (region->in_parent != NULL)
         lm_region_remove_cleanup(region->parent, region->in_parent, false);
     if (lm_entry_linked(&region->entry)) lm_entry_deinit(&region->entry);
     LM_METER(over(&region->entry));
     if (region->spares != NULL) lm_region_drop_spares(region, 0);
+    LM_ASSERT(region->spares == NULL && region->spare_bytes == 0);
     for (lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = region->chunk) {
-        if (chunk->before == NULL && region->own != NULL) return chunk;
+        if (chunk->before == NULL && region->own != NULL) {
+            LM_ASSERT(chunk->bytes == region->held_bytes);
+            return chunk;
+        }
         region->chunk = chunk->before;
         lm_region_put_chunk(region, chunk);
     }
+    LM_ASSERT(region->held_bytes == 0);
     return NULL;
 }
 
@@ -245,6 +258,7 @@ static LM_NOINLINE void end_and_put(loam_region *region) {
         bytes -= pieces.got[i];
         loam_source_put(source, (char *)chunk + bytes, pieces.got[i]);
     }
+    LM_ASSERT(bytes == 0);
 }
 
 void loam_region_destroy(loam_region *region) {
@@ -266,6 +280,7 @@ void loam_region_destroy(loam_region *region) {
 LM_INLINE void make_current(loam_region *region, lm_chunk_t *chunk, char *first) {
     loam_region_room *room = lm_region_room(region);
     lm_chunk_t *before = region->chunk;
+    LM_ASSERT(chunk != before && first <= lm_chunk_end(chunk));
     if (before != NULL) {
         region->chunk->at = room->at;
         region->chunk->end = room->end;
@@ -311,6 +326,7 @@ LM_INLINE void *region_create(loam_source *source, const loam_region_options *op
     size_t need = head + lm_align_up(sizeof(loam_region), 16) + lm_align_up(bytes, 16);
     size_t align = options->chunk_align > 16 ? options->chunk_align : 16;
     if (wanted < need) wanted = lm_align_up(need, align < 4096 ? align : 4096);
+    LM_ASSERT(wanted >= need);
     lm_chunk_t *chunk = (lm_chunk_t *)loam_source_get(source, wanted, align, &got);
     if (chunk == NULL && wanted > need && !(options->flags & LOAM_FIXED))
         chunk = (lm_chunk_t *)loam_source_get(source, need, align, &got);
@@ -350,6 +366,7 @@ static size_t chunk_bytes(const loam_region *region, size_t need) {
             /* Limits the chunk so that the region holds at most about twice its live memory: if
              * much is free but unusable, the chunk is as small as possible. So the newest chunk
              * need not be the largest. */
+            LM_ASSERT(region->spare_bytes <= region->held_bytes);
             size_t free = 2 * region->freed->bytes, held = region->held_bytes - region->spare_bytes;
             size_t left = held > free ? held - free : 0;
             if (left < most) most = left;
@@ -373,6 +390,8 @@ static lm_chunk_t *region_take_spare(loam_region *region, size_t need) {
     for (int i = 0; i < REGION_PROBES && *link != NULL; i++, link = &(*link)->before) {
         lm_chunk_t *chunk = *link;
         if (chunk->bytes < need) continue;
+        LM_ASSERT(chunk != region->chunk && chunk->given == NULL);
+        LM_ASSERT(chunk->bytes <= region->spare_bytes);
         *link = chunk->before;
         region->spare_bytes -= chunk->bytes;
         return chunk;
@@ -382,6 +401,7 @@ static lm_chunk_t *region_take_spare(loam_region *region, size_t need) {
 
 /* Gets a new chunk. If the source has not enough memory, half of the size is tried, and so on. */
 static lm_chunk_t *get_chunk(loam_region *region, size_t need) {
+    LM_ASSERT((need & 15) == 0 && need >= lm_chunk_head(region));
     size_t got, bytes = chunk_bytes(region, need);
     lm_chunk_t *chunk;
     for (;;) {
@@ -398,6 +418,8 @@ static lm_chunk_t *get_chunk(loam_region *region, size_t need) {
 /* Makes another chunk current, with room for `bytes` bytes at that alignment. Returns false iff
  * there is no memory. */
 static bool region_turn(loam_region *region, size_t bytes, size_t align) {
+    LM_ASSERT(!lm_region_in_hole(region));
+    LM_ASSERT(region->own == NULL || region->chunk != NULL); /* its own chunk stays */
     size_t need = bytes + lm_chunk_head(region) + (align > 16 ? align - 16 : 0);
     if (bytes > (size_t)PTRDIFF_MAX - 1024 || align > (size_t)PTRDIFF_MAX / 2 || need < bytes ||
         need > (size_t)PTRDIFF_MAX)
@@ -478,11 +500,14 @@ static void *carve_checked(loam_region *region, size_t bytes, size_t align) {
     }
     if (p == NULL) return NULL;
     chunk = region->chunk;
+    LM_ASSERT(at <= (char *)p && at >= lm_chunk_first(region, chunk));
+    LM_ASSERT(room->at <= lm_chunk_end(chunk));
     chunk->gone = lm_gone_take(&region->entry, at, (char *)p, room->at, chunk->gone);
     return p;
 }
 
 void *lm_region_carve(loam_region *region, size_t bytes, size_t align) {
+    LM_ASSERT(lm_is_pow2(align));
     if (LM_UNLIKELY(region->mode == LM_REGION_CHECKED)) return carve_checked(region, bytes, align);
     void *p = region_cut(lm_region_room(region), bytes, align);
     if (p != NULL) return p;
@@ -493,6 +518,7 @@ void *lm_region_carve(loam_region *region, size_t bytes, size_t align) {
 
 bool lm_region_is_last(loam_region *region, const char *p, size_t bytes) {
     const loam_region_room *room = lm_region_room(region);
+    LM_ASSERT(room->floor <= room->at && room->at <= room->end);
     return bytes != 0 && p + bytes == room->at &&
            (p > room->floor || (p == room->floor && !lm_region_in_hole(region) &&
                                 p == lm_chunk_first(region, region->chunk)));
@@ -519,6 +545,7 @@ static void *alloc_checked(loam_region *region, size_t bytes, size_t align, cons
                                                 : lm_region_carve(region, raw_bytes, align);
     if (raw == NULL) return NULL;
     void *p = lm_guard_open(&region->entry, raw, raw_bytes, bytes, align, file, line);
+    LM_ASSERT(((uintptr_t)p & (align - 1)) == 0);
     ((loam_tag *)p - 1)->align_log2 = asked;
     return p;
 }

@@ -99,6 +99,7 @@ typedef struct loam_region_freed {
 
 /* Returns the room that is in use. */
 LM_INLINE loam_region_room *lm_region_room(loam_region *region) {
+    LM_ASSERT(region->mode != LM_REGION_ENDED);
     return region->mode == LM_REGION_PLAIN ? &region->room : &region->hidden;
 }
 
@@ -160,6 +161,7 @@ LM_INLINE bool lm_region_possible(size_t bytes, size_t align) {
 /* Returns the free bytes from which on a free looks for chunks that can go back. They bound what a
  * region holds to twice what is live, and a chunk. */
 LM_INLINE size_t lm_region_sort_at(const loam_region *region) {
+    LM_ASSERT(region->spare_bytes <= region->held_bytes);
     size_t chunk = region->chunk != NULL ? region->chunk->bytes : 0;
     return (region->held_bytes - region->spare_bytes + chunk) / 2;
 }

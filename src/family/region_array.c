@@ -64,6 +64,7 @@ LM_READS_ANYTHING void lm_region_push(lm_freed_set_t *set, char *p, size_t bytes
     if (bytes < SMALL) return;
     lm_freed_t *freed = (lm_freed_t *)(void *)p;
     unsigned list = lm_region_list_of(bytes);
+    LM_ASSERT(list < LM_REGION_LISTS);
     lm_tool_pause();
     if (list != 0) freed->bytes = bytes;
     freed->next = set->lists[list];
@@ -91,6 +92,7 @@ LM_READS_ANYTHING static size_t array_pop(lm_freed_set_t *set, size_t bytes, siz
                 before->next = freed->next;
             else if ((set->lists[list] = freed->next) == NULL)
                 set->nonempty &= ~(1u << list);
+            LM_ASSERT(has <= set->bytes && set->count != 0);
             set->bytes -= has;
             set->count--;
             *p = (char *)freed;
@@ -144,6 +146,7 @@ void *lm_region_reuse(loam_region *region, size_t bytes, size_t align) {
     size_t gap = (0 - (uintptr_t)freed) & (align - 1);
     char *p = freed + gap, *rest = p + bytes, *end = freed + has;
     lm_region_push(set, freed, gap);
+    LM_ASSERT(rest <= end);
     char *room_end = (char *)lm_align_down((uintptr_t)end, 16);
     const loam_region_room *room = lm_region_room(region);
     if (set->bytes <= lm_region_used(region) / 4 && room_end - rest >= 16 &&
@@ -186,6 +189,7 @@ LM_READS_ANYTHING void lm_region_merge(loam_region *region, lm_freed_set_t *olde
     lm_freed_set_t *set = region->freed;
     if (set == NULL) region->freed = older;
     if (set == NULL || older == NULL) return;
+    LM_ASSERT(set->hole == NULL);
     lm_tool_pause();
     for (unsigned i = 0; i < LM_REGION_LISTS; i++) {
         lm_freed_t *last = set->lists[i];
@@ -273,6 +277,7 @@ static lm_large_t *large_of(const void *p) { return (lm_large_t *)(uintptr_t)p -
 /* Allocates a large object. room: bytes that it should have if possible. */
 static void *array_large_alloc(loam_region *region, size_t bytes, size_t align, size_t room) {
     if (align < 16) align = 16;
+    LM_ASSERT(lm_is_pow2(align));
     size_t head = lm_align_up(sizeof(lm_large_t), align), got;
     if (region->fixed || bytes > (size_t)PTRDIFF_MAX - head) return NULL;
     if (room < bytes || room > (size_t)PTRDIFF_MAX - head) room = bytes;
@@ -283,6 +288,8 @@ static void *array_large_alloc(loam_region *region, size_t bytes, size_t align, 
     char *p = chunk + head;
     lm_large_t *large = large_of(p);
     *large = (lm_large_t){region->large, &region->large, chunk, got, ++region->serial};
+    LM_ASSERT(large->older == NULL || (large->older->link == &region->large &&
+                                       large->older->serial < large->serial));
     if (large->older != NULL) large->older->link = &large->older;
     region->large = large;
     /* The rounding up to the object is its redzone. */
@@ -297,6 +304,8 @@ void *lm_region_large_alloc(loam_region *region, size_t bytes, size_t align) {
 
 void lm_region_large_free(loam_region *region, void *p) {
     lm_large_t *large = large_of(p);
+    LM_ASSERT(*large->link == large && large->serial <= region->serial);
+    LM_ASSERT(large->older == NULL || large->older->link == &large->older);
     *large->link = large->older;
     if (large->older != NULL) large->older->link = large->link;
     lm_region_put(region, large->chunk, large->got);
@@ -331,6 +340,7 @@ static bool resize_last(loam_region *region, char *p, size_t old_all, size_t all
         (lm_region_in_hole(region) || !lm_region_contiguous(region) ||
          !lm_region_grow_chunk(region, all - left)))
         return false;
+    LM_ASSERT(all <= (size_t)(room->end - p));
     if (LM_UNLIKELY(region->mode == LM_REGION_CHECKED)) {
         lm_chunk_t *chunk = region->chunk;
         char *at = room->at, *to = p + all;
@@ -386,6 +396,7 @@ static void *array_move(loam_region *region, char *p, size_t old_bytes, size_t b
 static bool resize_checked(loam_region *region, loam_tag *tag, size_t bytes) {
     char *raw = (char *)tag->raw;
     size_t head = (size_t)((char *)(tag + 1) - raw), old_raw = tag->raw_bytes;
+    LM_ASSERT(tag->bytes <= old_raw - head - LM_GUARD_BYTES);
     if (bytes > (size_t)PTRDIFF_MAX - head - 64) return false;
     size_t all = head + lm_align_up(bytes + LM_GUARD_BYTES, 16);
     bool has_room = all <= old_raw && bytes > tag->bytes; /* it will need the rest as well */
@@ -416,6 +427,7 @@ static void *array_realloc_checked(loam_region *region, void *p, size_t old_byte
     }
     if (moved == NULL) return NULL;
     loam_tag *other = (loam_tag *)moved - 1;
+    LM_ASSERT(other != tag && other->bytes == room);
     if (room > bytes) lm_guard_resize(&region->entry, other, other->raw_bytes, bytes);
     memcpy(moved, p, old_bytes < bytes ? old_bytes : bytes);
     lm_region_free(region, p, old_bytes, align, file, line);

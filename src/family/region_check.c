@@ -12,6 +12,7 @@ static bool is_room(const loam_region *region, const lm_chunk_t *chunk) {
 
 loam_tag *lm_region_find(const loam_region *region, const void *p, size_t bytes, size_t align,
                          const char *doing, const char *file, unsigned line) {
+    LM_ASSERT(region->mode == LM_REGION_CHECKED);
     loam_tag *tag = lm_guard_find(&region->entry, p, doing, file, line);
     size_t asked = tag != NULL ? (size_t)1 << tag->align_log2 : 0;
     if (tag == NULL || (tag->bytes == bytes && asked == align)) return tag;

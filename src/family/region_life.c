@@ -26,6 +26,7 @@ static bool may_reuse(const loam_region *region, const lm_cleanup_t *removed) {
 
 /* Appends the record to the removed ones, in a checked region. */
 static void wait_as_removed(loam_region *region, lm_cleanup_t *cleanup) {
+    LM_ASSERT(cleanup->link == NULL);
     lm_freed_set_t *set = lm_region_freed_set(region);
     if (set == NULL) return;
     lm_cleanup_t **end = &set->cleanups;
@@ -41,6 +42,7 @@ loam_region_cleanup *loam_region_add_cleanup(loam_region *region, void (*run)(vo
     if (lm_region_over(region, "add_cleanup", NULL, 0)) return NULL;
     if (set != NULL && set->cleanups != NULL && may_reuse(region, set->cleanups)) {
         cleanup = set->cleanups;
+        LM_ASSERT(cleanup->link == NULL);
         set->cleanups = cleanup->older;
     } else {
         cleanup = (lm_cleanup_t *)lm_region_carve(region, sizeof(*cleanup), 16);
@@ -48,12 +50,16 @@ loam_region_cleanup *loam_region_add_cleanup(loam_region *region, void (*run)(vo
         lm_tool_show_undefined(cleanup, sizeof(*cleanup));
     }
     *cleanup = (lm_cleanup_t){region->cleanups, &region->cleanups, run, argument, ++region->serial};
+    LM_ASSERT(cleanup->older == NULL || (cleanup->older->link == &region->cleanups &&
+                                         cleanup->older->serial < cleanup->serial));
     if (cleanup->older != NULL) cleanup->older->link = &cleanup->older;
     region->cleanups = cleanup;
     return cleanup;
 }
 
 static void unlink_cleanup(lm_cleanup_t *cleanup) {
+    LM_ASSERT(cleanup->link != NULL && *cleanup->link == cleanup);
+    LM_ASSERT(cleanup->older == NULL || cleanup->older->link == &cleanup->older);
     *cleanup->link = cleanup->older;
     if (cleanup->older != NULL) cleanup->older->link = cleanup->link;
     cleanup->link = NULL;
@@ -102,6 +108,7 @@ void loam_region_remove_cleanup(loam_region *region, loam_region_cleanup *cleanu
 void lm_region_run_newer(loam_region *region, size_t serial) {
     lm_cleanup_t *cleanup;
     while ((cleanup = region->cleanups) != NULL && cleanup->serial > serial) {
+        LM_ASSERT(cleanup->link == &region->cleanups && cleanup->serial <= region->serial);
         region->cleanups = cleanup->older;
         if (cleanup->older != NULL) cleanup->older->link = &region->cleanups;
         cleanup->link = NULL;
@@ -118,6 +125,7 @@ void lm_region_free_newer(loam_region *region, size_t serial) {
 
 static void end_child(void *argument) {
     loam_region *child = (loam_region *)argument;
+    LM_ASSERT(child->in_parent != NULL && child->own != NULL);
     child->in_parent = NULL;
     loam_region_destroy(child);
 }
@@ -142,6 +150,7 @@ int loam_region_set_parent(loam_region *child, loam_region *parent) {
     lm_cleanup_t *in_parent = NULL;
     if (parent != NULL && (in_parent = loam_region_add_cleanup(parent, end_child, child)) == NULL)
         return LM_ENOMEM;
+    LM_ASSERT(child->in_parent == NULL || child->parent != NULL);
     if (child->in_parent != NULL)
         loam_region_remove_cleanup(child->parent, child->in_parent, false);
     child->in_parent = in_parent;
@@ -154,6 +163,7 @@ int loam_region_set_parent(loam_region *child, loam_region *parent) {
 void lm_region_back(loam_region *region, char *to) {
     loam_region_room *room = lm_region_room(region);
     lm_chunk_t *chunk = region->chunk;
+    LM_ASSERT(region->mode == LM_REGION_CHECKED && room->at <= lm_chunk_end(chunk));
     chunk->gone = lm_gone_bury(&region->entry, to, room->at, chunk->gone);
     room->at = to;
 }
@@ -192,6 +202,8 @@ bool lm_region_check_objects(const loam_region *region) {
 bool lm_region_grow_chunk(loam_region *region, size_t bytes) {
     lm_chunk_t *chunk = region->chunk;
     lm_pieces_t *pieces = lm_chunk_pieces(chunk);
+    LM_ASSERT(lm_region_contiguous(region) && !lm_region_in_hole(region));
+    LM_ASSERT(bytes != 0 && pieces->count != 0 && pieces->count <= LM_REGION_PIECES + 1);
     if (region->fixed || pieces->count > LM_REGION_PIECES) return false;
     char *wanted = (char *)chunk + chunk->bytes;
     size_t least = lm_align_up(bytes, 16), more = chunk->bytes, got = 0;
@@ -213,6 +225,7 @@ bool lm_region_grow_chunk(loam_region *region, size_t bytes) {
     region->turns++;
     lm_tool_hide(p, got);
     lm_region_room(region)->end = lm_chunk_end(chunk);
+    LM_ASSERT(region->spare_bytes <= region->held_bytes);
     size_t used = region->held_bytes - region->spare_bytes;
     if (used > region->round_bytes) region->round_bytes = used;
     return true;
@@ -228,16 +241,20 @@ size_t lm_region_drop_spares(loam_region *region, size_t most) {
             link = &spare->before;
             continue;
         }
+        LM_ASSERT(spare != region->chunk && spare->given == NULL);
+        LM_ASSERT(spare->bytes <= region->spare_bytes);
         *link = spare->before;
         region->spare_bytes -= spare->bytes;
         if (region->mode == LM_REGION_CHECKED)
             (void)lm_gone_check(&region->entry, lm_spare_first(region, spare), spare->gone);
         lm_region_put_chunk(region, spare);
     }
+    LM_ASSERT(region->spare_bytes == kept && kept <= most);
     return held - region->held_bytes;
 }
 
 size_t lm_region_spare_most(const loam_region *region) {
+    LM_ASSERT(region->spare_bytes <= region->held_bytes);
     size_t used = region->held_bytes - region->spare_bytes;
     size_t keep =
         region->average_bytes > region->keep_bytes ? region->average_bytes : region->keep_bytes;
@@ -247,6 +264,8 @@ size_t lm_region_spare_most(const loam_region *region) {
 void lm_region_drop_chunk(loam_region *region) {
     lm_chunk_t *chunk = region->chunk, *before = chunk->before;
     loam_region_room *room = lm_region_room(region);
+    LM_ASSERT(!lm_region_in_hole(region));
+    LM_ASSERT(before != NULL || region->own == NULL); /* its own chunk stays */
     if (region->mode == LM_REGION_CHECKED) lm_region_back(region, lm_chunk_first(region, chunk));
     /* The dropped chunk stays as a spare, so that alternating at a chunk's border does not call the
      * source each time. */
@@ -265,6 +284,8 @@ void lm_region_drop_chunk(loam_region *region) {
         *room = (loam_region_room){0};
         return;
     }
+    LM_ASSERT(before->floor <= before->at && before->at <= before->end);
+    LM_ASSERT(before->end <= lm_chunk_end(before));
     *room = (loam_region_room){before->at, before->end, before->floor};
 }
 
@@ -273,6 +294,8 @@ void lm_region_shrink_chunk(loam_region *region, size_t most) {
     if (chunk == NULL || chunk->given != NULL || !lm_region_contiguous(region)) return;
     loam_region_room *room = lm_region_room(region);
     lm_pieces_t *pieces = lm_chunk_pieces(chunk);
+    LM_ASSERT(!lm_region_in_hole(region));
+    LM_ASSERT(pieces->count != 0 && pieces->count <= LM_REGION_PIECES + 1);
     /* Whole units of 16 bytes, because the end is rounded down. */
     size_t used = (size_t)(lm_align_up((uintptr_t)room->at, 16) - (uintptr_t)chunk);
     if (most < used) most = used;
@@ -282,6 +305,7 @@ void lm_region_shrink_chunk(loam_region *region, size_t most) {
             (void)lm_gone_check(&region->entry, room->at, chunk->gone);
             chunk->gone = NULL; /* a unit may have lost its end */
         }
+        LM_ASSERT(got < chunk->bytes);
         chunk->bytes -= got;
         lm_region_put(region, (char *)chunk + chunk->bytes, got);
         room->end = lm_chunk_end(chunk);
@@ -294,6 +318,7 @@ loam_region_mark loam_region_mark_here(loam_region *region) {
     if (lm_region_over(region, "mark", NULL, 0)) return (loam_region_mark){.marks = SIZE_MAX};
     lm_region_leave_hole(region);
     loam_region_room *room = lm_region_room(region);
+    LM_ASSERT((room->at == NULL) == (region->chunk == NULL));
     loam_region_mark mark = {room->at,     room->floor,    region->chunk,  region->freed,
                              region->dead, region->serial, region->marks++};
     if (room->at != NULL) {
@@ -336,6 +361,7 @@ void loam_region_keep(loam_region *region, const loam_region_mark *mark) {
 /* Records the memory needed by recent rounds: that of this round if it is more, and ever less of
  * earlier rounds. */
 static void end_round(loam_region *region) {
+    LM_ASSERT(!lm_region_in_hole(region));
     if (region->chunk != NULL && lm_region_contiguous(region)) {
         /* There is one chunk, which is not fully used. */
         size_t used = (size_t)(lm_region_room(region)->at - (char *)region->chunk);
@@ -359,6 +385,7 @@ void loam_region_rewind(loam_region *region, const loam_region_mark *mark) {
     if (region->chunk != mark->chunk) {
         end_round(region);
         while (region->chunk != mark->chunk) lm_region_drop_chunk(region);
+        LM_ASSERT(region->spare_bytes <= region->held_bytes);
         region->round_bytes = region->held_bytes - region->spare_bytes;
     }
     if (region->mode == LM_REGION_CHECKED && mark->at != NULL) lm_region_back(region, mark->at);
@@ -380,6 +407,7 @@ void loam_region_reset(loam_region *region) {
         lm_guard_drop_all(&region->entry);
     }
     lm_region_free_newer(region, 0);
+    LM_ASSERT(region->large == NULL);
     lm_region_leave_hole(region);
     end_round(region);
     region->freed = NULL;
@@ -395,6 +423,7 @@ void loam_region_reset(loam_region *region) {
     room->floor = room->at - 1;
     if (region->chunk->given != NULL) room->end = lm_chunk_end(region->chunk);
     region->chunk->given = NULL;
+    LM_ASSERT(room->at <= room->end && room->end <= lm_chunk_end(region->chunk));
     lm_tool_hide(room->at, (size_t)(room->end - room->at));
     lm_region_drop_spares(region, lm_region_spare_most(region));
     size_t most =
@@ -409,6 +438,7 @@ size_t loam_region_trim(loam_region *region) {
     size_t held = region->held_bytes;
     if (region->freed != NULL) lm_region_sort(region);
     lm_region_drop_spares(region, 0);
+    LM_ASSERT(region->spares == NULL);
     lm_chunk_t *chunk = region->chunk;
     loam_region_room *room = lm_region_room(region);
     if (chunk != NULL && region->freed == NULL && chunk->given == NULL && chunk->before == NULL &&
@@ -421,5 +451,6 @@ size_t loam_region_trim(loam_region *region) {
     } else {
         lm_region_shrink_chunk(region, 0);
     }
+    LM_ASSERT(region->held_bytes <= held);
     return held - region->held_bytes;
 }

@@ -123,6 +123,7 @@ static size_t sort_keep(const loam_region *region, lm_chunk_t *chunk) {
     bool stays = chunk->given != NULL || chunk->before == NULL;
     char *first = lm_chunk_first(region, chunk);
     chunk->floor = stays ? first - 1 : first;
+    LM_ASSERT(lm_chunk_used(region, chunk) >= first);
     return (size_t)(lm_chunk_used(region, chunk) - first);
 }
 
@@ -168,6 +169,7 @@ static lm_chunk_t *sort_chunks(loam_region *region) {
 void lm_region_sort(loam_region *region) {
     lm_freed_set_t *set = region->freed;
     bool chunks = region->marks == 0;
+    LM_ASSERT(set != NULL && region->chunk != NULL); /* the set lies in a chunk */
     lm_tool_pause();
     lm_region_leave_hole(region);
     lm_chunk_t *chunk = chunks ? sort_chunks(region) : NULL;
@@ -178,7 +180,9 @@ void lm_region_sort(loam_region *region) {
             p = next;
             bytes += more;
         }
+        LM_ASSERT(next == NULL || next + more < p);
         while (chunk != NULL && (char *)chunk > p) chunk = (lm_chunk_t *)(void *)chunk->floor;
+        LM_ASSERT(!chunks || (chunk != NULL && p + bytes <= (char *)chunk + chunk->bytes));
         bool gone = chunk == NULL            ? false
                     : chunk == region->chunk ? join_room(region, p, bytes)
                                              : leave_chunk(region, chunk, p, bytes);
@@ -189,6 +193,7 @@ void lm_region_sort(loam_region *region) {
     if (!chunks) return;
     /* A free looks for chunks again once half of the memory that is live now has been freed. */
     size_t taken = drop_left(region), live = taken - set->bytes - sizeof(*set);
+    LM_ASSERT(live < taken);
     set->sort_at = lm_region_sort_at(region);
     if (set->sort_at < set->bytes + live / 2) set->sort_at = set->bytes + live / 2;
 }

@@ -23,6 +23,8 @@ static void ring_hide(const loam_ring *ring, const char *from, const char *to) {
 /* Opens or closes the inline paths. They are open while there is a live newest frame, and no tool
  * watches. */
 static void set_open(loam_ring *ring) {
+    LM_ASSERT(!ring->open || ring->mode == LM_RING_PLAIN);
+    LM_ASSERT((ring->open ? ring->hidden_at : ring->at) == NULL);
     bool open = ring->mode == LM_RING_PLAIN && ring->newest != NULL;
     if (open == (ring->open != 0)) return;
     char *at = *ring_at_of(ring), *end = *ring_end_of(ring);
@@ -56,11 +58,14 @@ int loam_ring_init_as(loam_ring *ring, loam_source *source, const loam_ring_opti
 }
 
 static void put_block(loam_ring *ring, lm_ring_block_t *block) {
+    LM_ASSERT(block->next->before == block && block->before->next == block);
+    LM_ASSERT(block != ring->block || block->next == block);
     block->next->before = block->before;
     block->before->next = block->next;
     if (block == ring->block) ring->block = NULL; /* it was the last one */
     size_t bytes = block->bytes;
     lm_tool_show_undefined(block, bytes);
+    LM_ASSERT(bytes <= ring->held_bytes);
     ring->held_bytes -= bytes;
     LM_METER(put(&ring->entry, bytes));
     loam_source_put(ring->source, block, bytes);
@@ -74,6 +79,7 @@ void loam_ring_deinit(loam_ring *ring) {
     }
     lm_entry_deinit(&ring->entry);
     while (ring->block != NULL) put_block(ring, ring->block->before);
+    LM_ASSERT(ring->held_bytes == 0);
     ring->at = ring->end = ring->hidden_at = ring->hidden_end = NULL;
     ring->newest = ring->oldest = NULL;
     ring->open = false;
@@ -101,6 +107,7 @@ static lm_ring_block_t *ring_block_new(loam_ring *ring, size_t need) {
     ring->requests++;
     ring->held_bytes += got;
     if (ring->held_bytes > ring->peak_bytes) ring->peak_bytes = ring->held_bytes;
+    LM_ASSERT(ring->block != NULL || ring->held_bytes == got);
     block->bytes = got;
     block->gone = block->left = NULL;
     block->before = ring->block != NULL ? ring->block : block;
@@ -111,8 +118,9 @@ static lm_ring_block_t *ring_block_new(loam_ring *ring, size_t need) {
     return block;
 }
 
-/* Returns whether the block after the current one is free. There must be a current block. */
+/* Returns whether the block after the current one is free. */
 static bool next_is_free(const loam_ring *ring) {
+    LM_ASSERT(ring->block != NULL);
     const lm_ring_block_t *next = ring->block->next;
     return next != ring->block && (ring->oldest == NULL || next != ring->oldest->block);
 }
@@ -149,6 +157,8 @@ static bool ring_advance(loam_ring *ring, size_t need) {
     }
     if (block == NULL) block = ring_block_new(ring, need);
     if (block == NULL) return false;
+    LM_ASSERT(block != ring->block && (ring->block == NULL || ring->block->next == block));
+    LM_ASSERT((size_t)(lm_ring_end(block) - lm_ring_first(block)) > need);
     if (ring->block != NULL) ring->block->left = *ring_at_of(ring);
     ring->block = block;
     *ring_at_of(ring) = lm_ring_first(block);
@@ -157,6 +167,7 @@ static bool ring_advance(loam_ring *ring, size_t need) {
 }
 
 static void *ring_carve(loam_ring *ring, size_t bytes, size_t align) {
+    LM_ASSERT(ring->mode != LM_RING_ENDED && lm_is_pow2(align));
     for (int twice = 0;; twice++) {
         uintptr_t at = (uintptr_t)*ring_at_of(ring), end = (uintptr_t)*ring_end_of(ring);
         uintptr_t p = lm_align_up(at, align);
@@ -165,6 +176,8 @@ static void *ring_carve(loam_ring *ring, size_t bytes, size_t align) {
                 ring->block->gone = lm_gone_take(&ring->entry, (char *)at, (char *)p,
                                                  (char *)(p + bytes), ring->block->gone);
             *ring_at_of(ring) = (char *)(p + bytes);
+            LM_ASSERT((char *)p >= lm_ring_first(ring->block));
+            LM_ASSERT((char *)(p + bytes) <= lm_ring_end(ring->block));
             return (void *)p;
         }
         if (twice == 1 || !ring_advance(ring, bytes + (align > 16 ? align - 16 : 0))) return NULL;
@@ -177,6 +190,8 @@ loam_ring_frame *loam_ring_open_at(loam_ring *ring, const char *file, unsigned l
     if (lm_ring_over(ring, "open", file, line)) return NULL;
     loam_ring_frame *frame = (loam_ring_frame *)ring_carve(ring, sizeof(*frame), 16);
     if (frame == NULL) return NULL;
+    LM_ASSERT((ring->newest == NULL) == (ring->oldest == NULL));
+    LM_ASSERT(ring->newest == NULL || ring->newest->newer == NULL);
     lm_tool_show_undefined(frame, sizeof(*frame));
     *frame = (loam_ring_frame){.older = ring->newest,
                                .block = ring->block,
@@ -234,6 +249,7 @@ static void hide_frame(const loam_ring *ring, const loam_ring_frame *frame) {
 
 static bool note_block(const loam_ring *ring, lm_ring_block_t *block) {
     if (block->left == NULL) return false;
+    LM_ASSERT(block->left >= lm_ring_first(block) && block->left <= lm_ring_end(block));
     block->gone = lm_gone_bury(&ring->entry, lm_ring_first(block), block->left, block->gone);
     block->left = NULL;
     return true;
@@ -242,6 +258,7 @@ static bool note_block(const loam_ring *ring, lm_ring_block_t *block) {
 /* Watches memory that frames have given back until it is used again, in a checked ring. `block` was
  * the current block, used up to `at`. */
 static void ring_note_gone(loam_ring *ring, lm_ring_block_t *block, char *at) {
+    LM_ASSERT(at >= lm_ring_first(block) && at <= lm_ring_end(block));
     block->left = at;
     char *to = ring->block->left, *now = *ring_at_of(ring);
     if (to > now) ring->block->gone = lm_gone_bury(&ring->entry, now, to, ring->block->gone);
@@ -260,6 +277,8 @@ static void ring_collect(loam_ring *ring) {
     char *was_at = *ring_at_of(ring);
     while (ring->newest != NULL && lm_ring_is(ring, ring->newest, LM_RING_RELEASED)) {
         loam_ring_frame *frame = ring->newest;
+        LM_ASSERT(frame->newer == NULL && (char *)frame >= lm_ring_first(frame->block) &&
+                  (char *)frame < lm_ring_end(frame->block));
         ring->newest = frame->older;
         *(frame->older != NULL ? &frame->older->newer : &ring->oldest) = NULL;
         ring->block = frame->block;
@@ -269,10 +288,12 @@ static void ring_collect(loam_ring *ring) {
     }
     while (ring->oldest != NULL && lm_ring_is(ring, ring->oldest, LM_RING_RELEASED)) {
         loam_ring_frame *frame = ring->oldest;
+        LM_ASSERT(frame->older == NULL && frame->newer != NULL);
         ring->oldest = frame->newer;
         ring->oldest->older = NULL; /* the newest frame is not released */
         ring_hide(ring, (char *)frame, (char *)(frame + 1));
     }
+    LM_ASSERT((ring->newest == NULL) == (ring->oldest == NULL));
     if (ring->newest == NULL) *ring_at_of(ring) = lm_ring_first(ring->block);
     if (ring->mode == LM_RING_CHECKED) ring_note_gone(ring, was, was_at);
     set_open(ring);
@@ -360,6 +381,7 @@ static void ring_close_one(loam_ring *ring, loam_tag *tag, const char *file, uns
     bool last = (char *)tag->raw + tag->raw_bytes == *ring_at_of(ring);
     char *raw = (char *)lm_guard_close(&ring->entry, tag, file, line);
     if (last) {
+        LM_ASSERT(raw >= lm_ring_first(ring->block));
         ring->block->gone = lm_gone_bury(&ring->entry, raw, *ring_at_of(ring), ring->block->gone);
         *ring_at_of(ring) = raw;
         return;
@@ -400,6 +422,7 @@ static void *ring_realloc_checked(loam_ring *ring, void *p, size_t old_bytes, si
     }
     size_t raw_bytes =
         (size_t)((char *)(tag + 1) - (char *)tag->raw) + lm_align_up(bytes + LM_GUARD_BYTES, 16);
+    LM_ASSERT(old_bytes <= tag->raw_bytes - LM_GUARD_BYTES);
     if (bytes <= old_bytes && raw_bytes <= tag->raw_bytes) {
         lm_guard_resize(&ring->entry, tag, tag->raw_bytes, bytes);
         return p;
@@ -453,5 +476,6 @@ size_t loam_ring_trim(loam_ring *ring) {
         *ring_at_of(ring) = *ring_end_of(ring) = NULL;
         put_block(ring, ring->block);
     }
+    LM_ASSERT(ring->held_bytes <= held);
     return held - ring->held_bytes;
 }

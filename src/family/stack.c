@@ -78,6 +78,7 @@ void loam_stack_deinit(loam_stack *stack) {
     }
     lm_entry_deinit(&stack->entry);
     while (stack->first != NULL) lm_stack_put_block(stack, stack->last);
+    LM_ASSERT(stack->last == NULL && stack->held_bytes == 0);
     stack->room = stack->hidden = (loam_stack_room){0};
     stack->newest = stack->hidden_newest = NULL;
     stack->block = NULL;
@@ -97,6 +98,8 @@ static bool stack_is_empty(const loam_stack *stack) {
 }
 
 void lm_stack_open(loam_stack *stack) {
+    LM_ASSERT(!stack->open || stack->mode == LM_STACK_PLAIN);
+    LM_ASSERT((stack->open ? &stack->hidden : &stack->room)->at == NULL);
     /* If free memory is to be given back, an outermost frame must begin and end out of line. */
     bool open = stack->mode == LM_STACK_PLAIN && !stack->sealed &&
                 !(stack_is_empty(stack) && lm_stack_has_spare(stack));
@@ -112,6 +115,7 @@ void lm_stack_open(loam_stack *stack) {
 }
 
 static void set_newest(loam_stack *stack, loam_stack_record *record) {
+    LM_ASSERT(stack->mode != LM_STACK_ENDED);
     *(stack->mode == LM_STACK_PLAIN ? &stack->newest : &stack->hidden_newest) = record;
 }
 
@@ -145,6 +149,7 @@ static bool is_own(const loam_stack *stack, const void *p) {
  * that were freed since. */
 static void stack_close_newer(loam_stack *stack, const char *at, const char *doing, bool frame) {
     const lm_block_head_t *block = lm_stack_block_of(stack, at), *in = stack->block;
+    LM_ASSERT(stack->mode == LM_STACK_CHECKED && block != NULL);
     loam_tag *tag, *next;
     for (tag = stack->entry.live; tag != NULL; tag = next) {
         const char *raw = (const char *)tag->raw;
@@ -172,6 +177,7 @@ static void stack_close_newer(loam_stack *stack, const char *at, const char *doi
 /* Cuts `bytes` bytes at a multiple of align, without guards or redzone. Returns NULL iff there is
  * no memory. */
 static void *stack_carve(loam_stack *stack, size_t bytes, size_t align) {
+    LM_ASSERT(stack->source != NULL && lm_is_pow2(align));
     for (int twice = 0;; twice++) {
         loam_stack_room *room = lm_stack_room(stack);
         uintptr_t p = loam_stack_round((uintptr_t)room->at, align), end = (uintptr_t)room->end;
@@ -180,6 +186,8 @@ static void *stack_carve(loam_stack *stack, size_t bytes, size_t align) {
                 stack->block->gone = lm_gone_take(&stack->entry, room->at, (char *)p,
                                                   (char *)(p + bytes), stack->block->gone);
             room->at = (char *)(p + bytes);
+            LM_ASSERT((char *)p >= lm_stack_first(stack, stack->block));
+            LM_ASSERT(room->at <= lm_stack_end(stack->block));
             return (void *)p;
         }
         if (twice == 1) return NULL;
@@ -374,6 +382,7 @@ static void *stack_alloc_any_size(loam_stack *stack, size_t bytes, size_t align,
                         stack->redzone != 0 && align < 16 ? 16 : align);
         if (p != NULL && stack->mode == LM_STACK_WATCHED) lm_tool_show_undefined(p, bytes);
     }
+    LM_ASSERT(((uintptr_t)p & (align - 1)) == 0);
     lm_stack_open(stack);
     return p;
 }
@@ -410,6 +419,7 @@ static void stack_close_one(loam_stack *stack, loam_tag *tag, const char *file, 
     bool last = (char *)tag->raw + tag->raw_bytes == room->at;
     char *raw = (char *)lm_guard_close(&stack->entry, tag, file, line);
     if (last) {
+        LM_ASSERT(raw >= lm_stack_first(stack, stack->block));
         stack->block->gone = lm_gone_bury(&stack->entry, raw, room->at, stack->block->gone);
         room->at = raw;
         return;
@@ -449,12 +459,14 @@ static void *stack_realloc_checked(loam_stack *stack, void *p, size_t old_bytes,
     char *raw = (char *)tag->raw;
     size_t head = (size_t)((char *)(tag + 1) - raw);
     size_t raw_bytes = head + lm_align_up(bytes + LM_GUARD_BYTES, 16);
+    LM_ASSERT(old_bytes <= tag->raw_bytes - head - LM_GUARD_BYTES);
     bool last = raw + tag->raw_bytes == room->at;
     bool fits =
         last && (raw_bytes <= (size_t)(room->end - raw) || lm_stack_extend(stack, raw + raw_bytes));
     if (((uintptr_t)p & (align - 1)) == 0 && (fits || raw_bytes <= tag->raw_bytes)) {
         if (!last) raw_bytes = tag->raw_bytes;
         char *to = raw + raw_bytes, *gone = stack->block->gone;
+        LM_ASSERT(!last || to <= room->end);
         if (last && to < room->at) stack->block->gone = lm_gone_cut(to, room->at, gone);
         if (last && to > room->at) {
             stack->block->gone = lm_gone_take(&stack->entry, room->at, room->at, to, gone);
@@ -540,6 +552,7 @@ void loam_stack_reset(loam_stack *stack) {
     set_newest(stack, NULL);
     stack->sealed = false;
     lm_stack_end_round(stack);
+    LM_ASSERT(stack_is_empty(stack));
     lm_stack_open(stack);
 }
 
@@ -550,5 +563,6 @@ size_t loam_stack_trim(loam_stack *stack) {
     lm_stack_drop_free(stack, 0);
     lm_stack_shrink(stack, 0);
     lm_stack_open(stack);
+    LM_ASSERT(stack->held_bytes <= held);
     return held - stack->held_bytes;
 }

@@ -33,6 +33,7 @@ void lm_stack_sample(loam_stack *stack, size_t block_bytes, size_t bytes) {
     if (stack->sum > SIZE_MAX - many * bytes) return; /* on 32 bits: the sum cannot grow further */
     stack->sum += many * bytes;
     stack->count += many;
+    LM_ASSERT(stack->sum >= stack->count); /* the mean is 1 or more */
 }
 
 size_t lm_stack_mean(const loam_stack *stack) {
@@ -52,22 +53,27 @@ static void *stack_block_get(loam_stack *stack, size_t bytes, size_t *got) {
 }
 
 static void stack_block_put(loam_stack *stack, void *p, size_t got) {
+    LM_ASSERT(got != 0 && got <= stack->held_bytes);
     stack->held_bytes -= got;
     LM_METER(put(&stack->entry, got));
     loam_source_put(stack->source, p, got);
 }
 
 void lm_stack_put_block(loam_stack *stack, lm_block_head_t *block) {
+    LM_ASSERT((block->older != NULL ? block->older->newer : stack->first) == block);
+    LM_ASSERT((block->newer != NULL ? block->newer->older : stack->last) == block);
     *(block->older != NULL ? &block->older->newer : &stack->first) = block->newer;
     *(block->newer != NULL ? &block->newer->older : &stack->last) = block->older;
     size_t bytes = block->bytes;
     lm_tool_show_undefined((char *)block + sizeof(*block), bytes - sizeof(*block));
     if (lm_stack_contiguous(stack)) {
         lm_stack_pieces_t pieces = *lm_stack_pieces(block);
+        LM_ASSERT(pieces.count != 0 && pieces.count <= LM_STACK_PIECES);
         for (size_t i = pieces.count; i-- > 1;) {
             bytes -= pieces.got[i];
             stack_block_put(stack, (char *)block + bytes, pieces.got[i]);
         }
+        LM_ASSERT(bytes == pieces.got[0]);
     }
     stack_block_put(stack, block, bytes);
 }
@@ -109,6 +115,7 @@ static lm_block_head_t *stack_block_new(loam_stack *stack, lm_block_head_t *afte
         lm_stack_pieces(block)->got[0] = got;
     }
     block->newer = after != NULL ? after->newer : stack->first;
+    LM_ASSERT((block->newer != NULL ? block->newer->older : stack->last) == after);
     *(after != NULL ? &after->newer : &stack->first) = block;
     *(block->newer != NULL ? &block->newer->older : &stack->last) = block;
     if (stack->mode != LM_STACK_PLAIN) {
@@ -128,6 +135,7 @@ static lm_block_head_t *block_next(loam_stack *stack, lm_block_head_t *after, si
         return stack_block_new(stack, NULL, need + 16);
     while (block != NULL) {
         lm_block_head_t *newer = block->newer;
+        LM_ASSERT(block != stack->block && lm_stack_first(stack, block) <= lm_stack_end(block));
         size_t room = (size_t)(lm_stack_end(block) - lm_stack_first(stack, block));
         if (room > need) return block; /* inline paths leave the last byte unused */
         if (destroyed != 0 && destroyed + room > need) break;
@@ -140,10 +148,12 @@ static lm_block_head_t *block_next(loam_stack *stack, lm_block_head_t *after, si
     return stack_block_new(stack, after, need + 16);
 }
 
-/* Extends the current block, which is the last one, by `more` bytes at its end. */
+/* Extends the current block by `more` bytes at its end. */
 static bool stack_block_grow(loam_stack *stack, size_t more) {
     lm_block_head_t *block = stack->block;
     lm_stack_pieces_t *pieces = lm_stack_pieces(block);
+    LM_ASSERT(lm_stack_contiguous(stack) && block == stack->last && more != 0);
+    LM_ASSERT(pieces->count != 0 && pieces->count <= LM_STACK_PIECES);
     if (pieces->count == LM_STACK_PIECES) return false;
     size_t least = lm_align_up(more, 16), bytes = block->bytes, got = 0;
     if (bytes < least) bytes = least;
@@ -170,6 +180,7 @@ static void note_round(loam_stack *stack) {
 
 void lm_stack_note_end(loam_stack *stack) {
     if (stack->block == NULL || !lm_stack_contiguous(stack)) return;
+    LM_ASSERT(lm_stack_inside(stack->block, lm_stack_room(stack)->at));
     size_t used = (size_t)(lm_stack_room(stack)->at - (char *)stack->block);
     if (used > stack->round_bytes) stack->round_bytes = used;
 }
@@ -180,6 +191,7 @@ bool lm_stack_extend(loam_stack *stack, char *to) {
     if (block == NULL || block->newer != NULL || !lm_stack_contiguous(stack)) return false;
     if (to <= room->end || !stack_block_grow(stack, (size_t)(to - room->end))) return false;
     room->end = lm_stack_end(block);
+    LM_ASSERT(to <= room->end);
     note_round(stack);
     return true;
 }
@@ -210,12 +222,15 @@ bool lm_stack_advance(loam_stack *stack, size_t bytes, size_t align) {
     }
     lm_block_head_t *block = block_next(stack, full, need);
     if (block == NULL) return false;
+    LM_ASSERT(block->older == full);
     if (full != NULL) {
+        LM_ASSERT(lm_stack_inside(full, room->at));
         full->left = room->at;
         move_older(stack, full, lm_stack_first(stack, block));
     }
     stack->block = block;
     stack->used_bytes += block->bytes;
+    LM_ASSERT(stack->used_bytes <= stack->held_bytes);
     note_round(stack);
     room->at = lm_stack_first(stack, block);
     room->end = lm_stack_end(block);
@@ -239,6 +254,7 @@ bool lm_stack_has_spare(const loam_stack *stack) {
 static void set_end(loam_stack *stack) {
     const lm_block_head_t *block = stack->block;
     loam_stack_room *room = lm_stack_room(stack);
+    LM_ASSERT(lm_stack_inside(block, room->at));
     room->end = lm_stack_end(block);
     /* Frames that were pushed when there was nothing to give back must notice that there is now. */
     if (block == stack->first && block->newer != NULL && lm_stack_has_spare(stack) &&
@@ -255,6 +271,7 @@ static void stack_block_note_gone(const loam_stack *stack, lm_block_head_t *bloc
 
 /* Gives a free block back. */
 static void put_free(loam_stack *stack, lm_block_head_t *block) {
+    LM_ASSERT(block != stack->block);
     if (LM_UNLIKELY(stack->mode == LM_STACK_CHECKED))
         (void)lm_gone_check(&stack->entry, lm_stack_first(stack, block), block->gone);
     lm_stack_put_block(stack, block);
@@ -267,6 +284,7 @@ void lm_stack_go_back(loam_stack *stack, char *at) {
     while (!lm_stack_inside(block, at)) {
         stack_block_hide(stack, lm_stack_first(stack, block), to);
         stack_block_note_gone(stack, block, lm_stack_first(stack, block), to);
+        LM_ASSERT(block->older != NULL && block->bytes <= stack->used_bytes);
         stack->used_bytes -= block->bytes;
         block = block->older;
         to = block->left;
@@ -296,6 +314,8 @@ void lm_stack_shrink(loam_stack *stack, size_t most) {
     if (block == NULL || !lm_stack_contiguous(stack) || block->newer != NULL) return;
     loam_stack_room *room = lm_stack_room(stack);
     lm_stack_pieces_t *pieces = lm_stack_pieces(block);
+    LM_ASSERT(lm_stack_inside(block, room->at));
+    LM_ASSERT(pieces->count != 0 && pieces->count <= LM_STACK_PIECES);
     size_t used = (size_t)(lm_align_up((uintptr_t)room->at, 16) - (uintptr_t)block);
     if (most < used) most = used;
     while (pieces->count > 1 && block->bytes - pieces->got[pieces->count - 1] >= most) {
@@ -304,6 +324,7 @@ void lm_stack_shrink(loam_stack *stack, size_t most) {
             (void)lm_gone_check(&stack->entry, room->at, block->gone);
             block->gone = NULL; /* a unit may have lost its end */
         }
+        LM_ASSERT(got < block->bytes && got <= stack->used_bytes);
         block->bytes -= got;
         stack->used_bytes -= got;
         lm_tool_show_undefined((char *)block + block->bytes, got);
@@ -315,6 +336,7 @@ void lm_stack_shrink(loam_stack *stack, size_t most) {
 /* Leaves all blocks free and none current. Over a contiguous source all are given back, because the
  * current block would not be the first again. */
 void lm_stack_leave(loam_stack *stack) {
+    LM_ASSERT(lm_stack_newest(stack) == NULL);
     *lm_stack_room(stack) = (loam_stack_room){0};
     stack->block = NULL;
     stack->used_bytes = 0;
@@ -322,6 +344,7 @@ void lm_stack_leave(loam_stack *stack) {
 }
 
 void lm_stack_end_round(loam_stack *stack) {
+    LM_ASSERT(lm_stack_newest(stack) == NULL && stack->used_bytes <= stack->held_bytes);
     size_t average = stack->average_bytes;
     average = average - average / 4 + stack->round_bytes / 4;
     if (average < stack->round_bytes) average = stack->round_bytes;
