@@ -34,6 +34,7 @@ enum {
 LM_STATIC_ASSERT(1 << FEW_BITS == LM_BRANCHES_FEW, "of buckets");
 
 static lm_theap_t **bucket(const lm_theap_t *own, const struct loam_heap *fheap) {
+    LM_ASSERT(own->fheap.bucket_bits >= FEW_BITS);
     uint64_t hash = ((uint64_t)(uintptr_t)fheap >> 6) * 0x9e3779b97f4a7c15u;
     return &own->fheap.buckets[hash >> (64 - own->fheap.bucket_bits)];
 }
@@ -53,6 +54,7 @@ static lm_theap_t *branch_find(const lm_theap_t *own, const struct loam_heap *fh
 /* Functions from here up to lm_branch_each need the registry's lock. */
 
 static void put_in(lm_theap_t *own, lm_theap_t *branch, const struct loam_heap *fheap) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     lm_theap_t **first = bucket(own, fheap);
     lm_store_release(&branch->fheap.next_branch, *first);
     lm_store_release(first, branch);
@@ -61,6 +63,7 @@ static void put_in(lm_theap_t *own, lm_theap_t *branch, const struct loam_heap *
 /* Doubles the buckets of the calling thread's index, within its memory while that is large
  * enough. */
 static void branch_grow(lm_theap_t *own) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     unsigned bits = own->fheap.bucket_bits + 1u;
     size_t bytes = sizeof(lm_theap_t *) << bits;
     lm_page_t *memory = own->fheap.bucket_memory;
@@ -69,6 +72,7 @@ static void branch_grow(lm_theap_t *own) {
         memory = lm_span_take(slices, 1, LM_KIND_META, NULL);
         if (memory == NULL) return; /* the index stays as it is, and gets slower */
     }
+    LM_ASSERT(bytes <= (size_t)memory->slices << LM_SLICE_SHIFT);
     lm_theap_t *all = NULL, *next;
     for (size_t i = 0; i < (size_t)1 << own->fheap.bucket_bits; i++) {
         for (lm_theap_t *b = own->fheap.buckets[i]; b != NULL; b = next) {
@@ -102,6 +106,7 @@ static void into_index(lm_theap_t *own, lm_theap_t *branch, const struct loam_he
 void lm_branch_out_of_index(lm_theap_t *branch, const struct loam_heap *fheap) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
     lm_theap_t *own = branch->fheap.own_heap, **link = bucket(own, fheap);
+    LM_ASSERT(own->fheap.branches > 0);
     while (*link != branch) link = &(*link)->fheap.next_branch;
     lm_store_release(link, branch->fheap.next_branch);
     own->fheap.branches--;
@@ -120,9 +125,9 @@ void lm_branch_forget_all(lm_theap_t *own) {
     own->fheap.active_heap = own;
 }
 
-/* Calls visit for each branch of a thread, which may leave its chain meanwhile. Registry's lock
- * held. */
+/* Calls visit for each branch of a thread, which may leave its chain meanwhile. */
 static void each(lm_theap_t *own, void (*visit)(lm_theap_t *branch, void *context), void *context) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     size_t n = own->fheap.buckets != NULL ? (size_t)1 << own->fheap.bucket_bits : 0;
     for (size_t i = 0; i <= n; i++) {
         lm_theap_t *next;
@@ -145,6 +150,8 @@ void lm_branch_each(lm_theap_t *own, void (*visit)(lm_theap_t *branch, void *con
 
 void lm_branch_spare(lm_theap_t *branch) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
+    LM_ASSERT(lm_load_relaxed(&branch->fheap.special) == LM_IS_BRANCH);
+    LM_ASSERT(lm_load_relaxed(&branch->fheap.fheap) == NULL && !branch->fheap.retired);
     lm_store_relaxed(&branch->fheap.own_heap, NULL);
     lm_store_release(&branch->fheap.next_branch, spare_branches);
     spare_branches = branch;
@@ -153,6 +160,8 @@ void lm_branch_spare(lm_theap_t *branch) {
 static lm_theap_t *branch_take_spare(void) {
     for (lm_theap_t **b = &spare_branches; *b != NULL; b = &(*b)->fheap.next_branch) {
         lm_theap_t *branch = *b;
+        LM_ASSERT(lm_load_relaxed(&branch->fheap.fheap) == NULL);
+        LM_ASSERT(lm_load_relaxed(&branch->fheap.own_heap) == NULL);
         if (branch->pages > 0) continue;
         lm_store_release(b, branch->fheap.next_branch);
         return branch;
@@ -163,6 +172,8 @@ static lm_theap_t *branch_take_spare(void) {
 }
 
 static void into_thread(lm_theap_t *branch, lm_theap_t *own, struct loam_heap *fheap) {
+    LM_ASSERT(lm_load_relaxed(&branch->fheap.fheap) == fheap);
+    LM_ASSERT(!lm_node_linked(&branch->fheap.sibling));
     lm_store_relaxed(&branch->fheap.own_heap, own);
     lm_list_add_last(&fheap->branches, &branch->fheap.sibling);
     into_index(own, branch, fheap);
@@ -175,8 +186,9 @@ static lm_theap_t *alone(const struct loam_heap *fheap) {
 }
 
 /* Returns a branch of the heap that is now the thread's: one whose thread has ended, or a spare
- * one. Returns NULL iff there is no memory. Registry's lock held. */
+ * one. Returns NULL iff there is no memory. */
 static lm_theap_t *find_branch(struct loam_heap *fheap, lm_theap_t *own) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     lm_theap_t *branch = alone(fheap);
     if (branch != NULL) {
         lm_list_remove(&fheap->branches, &branch->fheap.sibling);
@@ -248,6 +260,7 @@ lm_theap_t *lm_branch_late(struct loam_heap *fheap) {
 void lm_branch_retire(lm_theap_t *branch) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
     lm_theap_t *own = branch->fheap.own_heap;
+    LM_ASSERT(lm_load_relaxed(&branch->fheap.fheap) == NULL && !branch->fheap.retired);
     branch->fheap.retired = true;
     lm_store_release(&branch->fheap.next_branch, own->fheap.retired_branches);
     own->fheap.retired_branches = branch;
@@ -258,6 +271,7 @@ void lm_fheap_part_with_retired(lm_theap_t *own) {
     lm_lock_take(&lm_registry_lock);
     lm_store_relaxed(&own->fheap.special, 0);
     for (lm_theap_t *b; (b = own->fheap.retired_branches) != NULL;) {
+        LM_ASSERT(b->fheap.retired && lm_load_relaxed(&b->fheap.own_heap) == own);
         own->fheap.retired_branches = b->fheap.next_branch;
         lm_biased_enter(&b->lock);
         lm_heap_part_with_all(b);
@@ -286,6 +300,8 @@ static void disown(lm_theap_t *branch) {
 
 void lm_branch_ends(lm_theap_t *branch) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
+    LM_ASSERT(lm_load_relaxed(&branch->fheap.special) == LM_IS_BRANCH);
+    LM_ASSERT(lm_load_relaxed(&branch->fheap.own_heap) != NULL);
     disown(branch);
     lm_store_relaxed(&branch->fheap.own_heap, NULL);
     lm_store_release(&branch->fheap.next_branch, NULL);

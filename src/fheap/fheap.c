@@ -125,6 +125,7 @@ void lm_fheap_collect(struct loam_heap *fheap) {
 /* Takes the locks of all branches. Registry's lock held, so neither the worker nor a fork runs.
  * own: the heap of the calling thread, whose branches need no request. */
 static void enter(struct loam_heap *fheap, const lm_theap_t *own) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     bool others = false;
     for (lm_node_t *n = fheap->branches.first; n != NULL; n = lm_list_after(&fheap->branches, n)) {
         lm_theap_t *branch = LM_CONTAINER(n, lm_theap_t, fheap.sibling);
@@ -154,6 +155,8 @@ static void fheap_leave(lm_theap_t *branch, const lm_theap_t *own) {
 /* Takes the branch out of its heap, so that no thread finds it there. The branch's thread may be
  * writing the same fields: LM_NO_FHEAP is always right. */
 static void unlink_branch(lm_theap_t *branch, struct loam_heap *fheap) {
+    LM_ASSERT(lm_load_relaxed(&branch->fheap.special) == LM_IS_BRANCH);
+    LM_ASSERT(lm_load_relaxed(&branch->fheap.fheap) == fheap);
     lm_theap_t *main = branch->fheap.own_heap;
     if (main != NULL && main != &lm_heap_common) {
         lm_branch_out_of_index(branch, fheap);
@@ -168,6 +171,7 @@ static void unlink_branch(lm_theap_t *branch, struct loam_heap *fheap) {
 }
 
 static void into_chain(lm_page_t *page, void *context) {
+    LM_ASSERT(page->kind == LM_KIND_PAGE && lm_load_relaxed(&page->foreign_class) == 0);
     lm_page_t **chain = (lm_page_t **)context;
     lm_page_retire(page);
     page->in_list = LM_AT_NOWHERE;
@@ -176,6 +180,7 @@ static void into_chain(lm_page_t *page, void *context) {
 }
 
 static void make_ordinary(lm_page_t *page, void *context) {
+    LM_ASSERT(page->kind == LM_KIND_PAGE && lm_load_relaxed(&page->foreign_class) == 0);
     (void)context;
     lm_store_relaxed(&page->foreign_class, page->size_class);
 }
@@ -217,6 +222,9 @@ static void leave_front(const struct loam_heap *fheap, lm_theap_t *own) {
 }
 
 static void put_away(struct loam_heap *fheap) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
+    LM_ASSERT(lm_load_relaxed(&fheap->state) == LM_FHEAP_ALIVE);
+    LM_ASSERT(fheap->branches.first == NULL && fheap->large.first == NULL);
     if (fheap->arena != NULL) lm_range_let(fheap->arena);
     if (fheap->handed != NULL) {
         fheap->handed[0] = (uintptr_t)spare_handed;
@@ -229,8 +237,9 @@ static void put_away(struct loam_heap *fheap) {
     spares++;
 }
 
-/* Returns whether another thread's malloc allocates from the heap. Registry's lock held. */
+/* Returns whether another thread's malloc allocates from the heap. */
 static bool is_of_others(const struct loam_heap *fheap, const lm_theap_t *own) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     for (lm_node_t *n = fheap->branches.first; n != NULL; n = lm_list_after(&fheap->branches, n)) {
         const lm_theap_t *branch = LM_CONTAINER(n, lm_theap_t, fheap.sibling),
                          *main = branch->fheap.own_heap;
@@ -314,6 +323,7 @@ void lm_fheap_delete(struct loam_heap *fheap) {
     lm_lock_take(&fheap->lock);
     fheap->life++;
     for (lm_page_t *page; (page = first_large(fheap)) != NULL;) {
+        LM_ASSERT(lm_load_relaxed(&page->fheap) == fheap);
         lm_list_remove(&fheap->large, &page->link);
         /* Release: the last access to the page here. Pairs with the acquire load in
          * lm_large_free. */

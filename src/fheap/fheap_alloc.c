@@ -26,6 +26,7 @@ static bool fheap_reserve(struct loam_heap *fheap, size_t slices, size_t *now) {
     size_t bytes = slices << LM_SLICE_SHIFT, used = lm_load_relaxed(&fheap->used);
     do {
         *now = used + bytes;
+        LM_ASSERT(*now >= used);
         if (slices > 0 && *now > lm_load_relaxed(&fheap->hard)) return false;
     } while (!lm_cas_weak_relaxed(&fheap->used, &used, *now));
     return true;
@@ -33,6 +34,7 @@ static bool fheap_reserve(struct loam_heap *fheap, size_t slices, size_t *now) {
 
 /* Updates the peak and the soft limit's state after `used` has grown by `bytes` bytes. */
 static void fheap_note(struct loam_heap *fheap, size_t used, size_t bytes) {
+    LM_ASSERT(used >= bytes);
     if (used > lm_load_relaxed(&fheap->most)) lm_store_relaxed(&fheap->most, used);
     size_t soft = lm_load_relaxed(&fheap->soft);
     if (used > soft && used - bytes <= soft) lm_store_relaxed(&fheap->crossed, true);
@@ -46,6 +48,7 @@ bool lm_fheap_count(struct loam_heap *fheap, size_t slices) {
 }
 
 void lm_fheap_uncount(struct loam_heap *fheap, size_t slices) {
+    LM_ASSERT(lm_load_relaxed(&fheap->used) >= slices << LM_SLICE_SHIFT);
     (void)lm_add_relaxed(&fheap->used, (size_t)0 - (slices << LM_SLICE_SHIFT));
 }
 
@@ -70,8 +73,9 @@ static void fheap_tell(struct loam_heap *fheap) {
 }
 
 /* Puts a large object into the heap's list. `counted` of its slices are counted already; it had
- * `before` slices before it was resized. Heap's lock held. */
+ * `before` slices before it was resized. */
 static void gain(struct loam_heap *fheap, lm_page_t *page, size_t counted, size_t before) {
+    LM_ASSERT(lm_lock_held(&fheap->lock));
     size_t slices = lm_large_slices(page), more = (slices - counted) << LM_SLICE_SHIFT;
     size_t used = lm_add_relaxed(&fheap->used, more) + more;
     if (slices > before) fheap_note(fheap, used, (slices - before) << LM_SLICE_SHIFT);
@@ -128,6 +132,7 @@ static void fheap_give_back(struct loam_heap *fheap, uint64_t life, lm_page_t *p
 
 void *lm_fheap_large_change(struct loam_heap *fheap, lm_page_t *page, void *p, size_t bytes,
                             size_t *fresh, lm_large_change_t *change) {
+    LM_ASSERT(bytes <= LM_REQUEST_MOST);
     size_t had = page->bytes, before = lm_large_slices(page);
     size_t need = (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
     uint64_t life;
@@ -175,6 +180,7 @@ void lm_fheap_numbers(const struct loam_heap *fheap, loam_heap_numbers *numbers)
 
 lm_page_t *lm_fheap_take(const struct loam_heap *fheap, size_t slices, size_t align_slices,
                          bool *zero) {
+    LM_ASSERT(fheap->arena != NULL && slices > 0);
     lm_page_t *span = lm_range_take(fheap->arena, slices, align_slices, LM_KIND_LARGE, zero);
     if (span == NULL && lm_tools_let_go())
         span = lm_range_take(fheap->arena, slices, align_slices, LM_KIND_LARGE, zero);
@@ -184,6 +190,7 @@ lm_page_t *lm_fheap_take(const struct loam_heap *fheap, size_t slices, size_t al
 
 lm_page_t *lm_fheap_take_page(const struct loam_heap *fheap, size_t slices, size_t block_bytes,
                               bool crowded, bool *zero) {
+    LM_ASSERT(fheap->arena != NULL && slices > 0);
     lm_page_t *span = lm_range_take_page(fheap->arena, slices, block_bytes, zero);
     if (span == NULL && lm_tools_let_go())
         span = lm_range_take_page(fheap->arena, slices, block_bytes, zero);
@@ -196,6 +203,7 @@ lm_page_t *lm_fheap_take_page(const struct loam_heap *fheap, size_t slices, size
 /* Refills the branch. If that fails within a limit or a range, it collects the heap and tries
  * again. */
 static void *fheap_refill(lm_theap_t *branch, unsigned size_class) {
+    LM_ASSERT(size_class > 0 && size_class < LM_CLASSES);
     struct loam_heap *fheap = branch->fheap.fheap;
     void *block = lm_heap_refill(branch, size_class);
     if (block == NULL && (fheap->arena != NULL || lm_load_relaxed(&fheap->hard) != SIZE_MAX)) {
@@ -286,6 +294,7 @@ LM_INLINE lm_block_t *fheap_pop(const struct loam_heap *fheap, size_t size_class
     const lm_theap_t *self = lm_heap_self;
     if (LM_UNLIKELY(lm_load_relaxed(&self->fheap.last_fheap) != fheap)) return NULL;
     lm_theap_t *branch = self->fheap.last_branch;
+    LM_ASSERT(lm_load_relaxed(&branch->fheap.fheap) == fheap);
     lm_block_t *block = branch->head[size_class];
     LM_IN_RETURN_REGISTER(block);
     if (LM_LIKELY(block != NULL)) branch->head[size_class] = lm_link_get(block);

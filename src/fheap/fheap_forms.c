@@ -29,7 +29,10 @@ void *lm_block_alloc_lasting(size_t bytes, size_t align) {
     if (LM_UNLIKELY(chosen != NULL)) (void)lm_fheap_choose(NULL, &done);
     void *p = align <= 16 ? lm_block_alloc(bytes) : lm_block_alloc_aligned(bytes, align);
     /* The branch exists, so this needs no memory. */
-    if (LM_UNLIKELY(chosen != NULL)) (void)lm_fheap_choose(chosen, &done);
+    if (LM_UNLIKELY(chosen != NULL)) {
+        (void)lm_fheap_choose(chosen, &done);
+        LM_ASSERT(done);
+    }
 #if LM_GUARD_LINKS
     /* Release: the flag comes before any write to the block's last word, which near.c would
      * otherwise take for a canary, and fence.c for an end word. */

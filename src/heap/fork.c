@@ -61,6 +61,8 @@ static void heaps_after_fork_in_parent(void) {
 /* Sets page->live by the length of the page's free list, because its thread may have stopped
  * between the two. full: the page is in the list of full pages. */
 static void count_anew(lm_page_t *page, bool full) {
+    LM_ASSERT((page->in_list == LM_AT_FULL) == full);
+    LM_ASSERT(full || page->bias == 0);
     uint32_t n = 0;
     for (lm_block_t *block = page->free; block != NULL && n < page->carved;
          block = lm_link_get(block))
@@ -68,8 +70,9 @@ static void count_anew(lm_page_t *page, bool full) {
     page->live = page->carved - n - (full ? page->bias : 0);
 }
 
-/* Retires the heap, or branch, of a thread that the child does not have. Registry's lock held. */
+/* Retires the heap, or branch, of a thread that the child does not have. */
 static void end_in_child(lm_theap_t *heap) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     heap->self = NULL;
     heap->parked = false;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
@@ -93,8 +96,9 @@ static void end_in_child(lm_theap_t *heap) {
 }
 
 /* Returns the blocks of other pages that a dead thread held to their pages, as far as its lists are
- * whole. Registry's lock held. */
+ * whole. */
 static void end_foreign(lm_theap_t *heap) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     lm_quarantine_return(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_block_t *block = heap->foreign[c].first, *next;
@@ -173,6 +177,7 @@ static void after_fork_of_many(void) {
     lm_fheap_after_fork();
     lm_idle_after_fork();
     lm_lock_reset(&lm_common_lock);
+    LM_ASSERT(lm_lock_of_fork(&lm_registry_lock));
     /* The registry stays locked to the end, so that a worker that starts meanwhile waits there. */
     FOR_EACH_HEAP(heap, node) {
         heap->lock = (lm_biased_t){0, 0};
@@ -213,6 +218,7 @@ static void repair_early(void) {
 }
 
 void lm_heap_fork_boot(void) {
+    LM_ASSERT(lm_fork_repair == NULL && lm_purge_break_locks == NULL);
     lm_fork_repair = repair_early;
     lm_purge_break_locks = break_locks;
     lm_thread_on_fork(heaps_before_fork, heaps_after_fork_in_parent, heaps_after_fork_in_child);

@@ -83,6 +83,7 @@ static void forget_heap(lm_theap_t *heap, const torn_t *torn) {
     if (!forget) return;
     forget_lists(heap);
     if (heap == &lm_heap_common || heap == torn->own) return;
+    LM_ASSERT(heap != torn->mine);
     heap->self = NULL;
     heap->parked = heap->kept = heap->active = false;
     heap->token = LM_OWNER_NONE;
@@ -91,6 +92,7 @@ static void forget_heap(lm_theap_t *heap, const torn_t *torn) {
 /* Breaks the locks of the core and gives up what they protect. Fills in common, offset and
  * orphans. */
 static void fork_torn_forget(torn_t *torn) {
+    LM_ASSERT(torn->own == NULL || torn->own == torn->mine);
     bool inside = lm_heap_common.lock.inside != 0;
     torn->common = lm_lock_break(&lm_common_lock) || (inside && !torn->others);
     torn->offset = lm_lock_break(lm_offset_fork_lock());
@@ -104,6 +106,7 @@ static void fork_torn_forget(torn_t *torn) {
 }
 
 void lm_heap_after_passed_fork(void) {
+    LM_ASSERT(lm_lock_of_fork(&lm_registry_lock));
     torn_t torn = {.mine = lm_heap_mine()};
     fork_torn_forget(&torn);
 }

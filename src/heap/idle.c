@@ -31,6 +31,8 @@ enum {
 /* Gives a page of the heap back, in its owner's place. All blocks that are not on the page's own
  * list are on `remote`, so that no thread has a block of it to free or to push. Heap lock held. */
 static void take_away(lm_theap_t *heap, lm_page_t *page) {
+    LM_ASSERT(page->kind == LM_KIND_PAGE && page->heap == heap);
+    LM_ASSERT(page->in_list != LM_AT_CURRENT && page->in_list != LM_AT_ORPHANS);
     if (page->in_list != LM_AT_NOWHERE) heap->pages--; /* fork_torn.c counts no page that is lost */
     /* Relaxed: no thread pushes blocks of the page any more. */
     lm_store_relaxed(&page->remote, 0);
@@ -45,6 +47,7 @@ static void collect_page(lm_theap_t *heap, lm_page_t *page) {
     /* Acquire: pairs with the pushes. The acquire in lm_page_outside pairs with the owner's last
      * frees. */
     uint64_t word = lm_load_acquire(&page->remote);
+    LM_ASSERT((word & LM_REMOTE_QUEUED) != 0 && (word & LM_REMOTE_ORPHAN) == 0);
     for (;;) {
         uint32_t outside = lm_page_outside(page);
         if (outside == lm_remote_count(word) && page->in_list != LM_AT_CURRENT) break;
@@ -82,6 +85,7 @@ static void sweep(lm_theap_t *heap, lm_list_t *list) {
     lm_node_t *next;
     for (lm_node_t *node = list->first; node != NULL; node = next) {
         lm_page_t *page = LM_CONTAINER(node, lm_page_t, link);
+        LM_ASSERT(page->in_list == LM_AT_PARTIAL || page->in_list == LM_AT_FULL);
         next = lm_list_after(list, node);
         /* Acquire: pairs with the pushes. */
         uint64_t word = lm_load_acquire(&page->remote);
@@ -149,6 +153,8 @@ static bool visit_each(lm_theap_t **heaps, unsigned n, void (*visit)(lm_theap_t 
 /* The first half of parking: points the owner's lm_heap_self at the empty heap. Returns false, and
  * changes nothing, iff the owner does not sleep. Heap lock held. */
 static bool idle_hide(lm_theap_t *heap) {
+    LM_ASSERT(lm_load_relaxed(&heap->active) && !lm_load_relaxed(&heap->parked));
+    LM_ASSERT(heap->self != NULL && heap->tid != 0);
     /* Asked before the owner's thread-local storage is touched: the thread may have ended without
      * notice. */
     if (!lm_os_thread_sleeps(heap->tid, heap->stack_top)) return false;
@@ -162,6 +168,7 @@ static bool idle_hide(lm_theap_t *heap) {
 
 /* Ends an attempt to park: puts the owner's lm_heap_self back and gives the heap's lock. */
 static void idle_show(lm_theap_t *heap) {
+    LM_ASSERT(!lm_load_relaxed(&heap->parked) && heap->self != NULL);
     /* Relaxed: an owner that still reads the empty heap takes the slow path, and waits there. */
     lm_store_relaxed(heap->self, heap->fheap.active_heap);
     let(heap);
@@ -209,9 +216,10 @@ static bool park_each(lm_theap_t **heaps, unsigned n) {
 /* ---- Passes ---- */
 
 /* Calls visit for all heaps that choose returns true for, up to AT_ONCE at a time. Asks for their
- * locks; visit gives them. Returns whether some thread had something to collect but did not sleep.
- * Registry's lock held. */
+ * locks; visit gives them. Returns whether some thread had something to collect but did not
+ * sleep. */
 static bool pass(bool (*choose)(lm_theap_t *heap), bool (*visit)(lm_theap_t **heaps, unsigned n)) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     lm_theap_t *heaps[IDLE_AT_ONCE];
     unsigned n = 0;
     bool more = false;
@@ -219,6 +227,7 @@ static bool pass(bool (*choose)(lm_theap_t *heap), bool (*visit)(lm_theap_t **he
          node = lm_list_after(&lm_registry, node)) {
         lm_theap_t *heap = LM_CONTAINER(node, lm_theap_t, link);
         if (!choose(heap)) continue;
+        LM_ASSERT(n < IDLE_AT_ONCE);
         lm_biased_ask(&heap->lock);
         heaps[n++] = heap;
         if (n < IDLE_AT_ONCE) continue;
@@ -299,6 +308,7 @@ void lm_idle_hold(void) {
     (void)lm_add_relaxed(&walks, 1u);
 }
 void lm_idle_let(void) {
+    LM_ASSERT(walks_here > 0);
     walks_here--;
     (void)lm_add_relaxed(&walks, (unsigned)-1);
 }
@@ -314,8 +324,9 @@ void lm_idle_unkeep(void) {
 }
 
 /* Notes how many slow paths each owner has run. Returns whether some thread has run one since the
- * last note. Registry's lock held. */
+ * last note. */
 static bool idle_note(void) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     bool busy = false;
     for (lm_node_t *node = lm_registry.first; node != NULL;
          node = lm_list_after(&lm_registry, node)) {
@@ -330,8 +341,9 @@ static bool idle_note(void) {
 }
 
 /* Collects from all heaps. First all heaps hand over blocks of other threads' pages, and then all
- * take in what was handed over. Returns whether something may be left. Registry's lock held. */
+ * take in what was handed over. Returns whether something may be left. */
 static bool collect_all(bool last) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     bool more = lm_transfer_empty(last);
     more |= pass(at_rest_awake, park_each);
     more |= pass(told_or_at_rest, take_in_each);

@@ -86,6 +86,7 @@ enum { LOCK_ROWS = sizeof locks_rows / sizeof locks_rows[0] };
 
 bool lm_locks_hold(uint64_t until) {
     for (size_t i = 0; i < LOCK_ROWS; i++) {
+        LM_ASSERT((locks_rows[i].lock != NULL) != (locks_rows[i].hold != NULL));
         lm_lock_t *lock = locks_rows[i].lock != NULL ? locks_rows[i].lock() : NULL;
         if (lock != NULL && !lm_lock_hold(lock, until)) return false;
         if (locks_rows[i].hold != NULL && !locks_rows[i].hold(until)) return false;
@@ -95,6 +96,7 @@ bool lm_locks_hold(uint64_t until) {
 
 void lm_locks_let(void) {
     for (size_t i = LOCK_ROWS; i-- > 0;) {
+        LM_ASSERT(locks_rows[i].let == NULL || locks_rows[i].hold != NULL);
         lm_lock_t *lock = locks_rows[i].lock != NULL ? locks_rows[i].lock() : NULL;
         if (lock != NULL) lm_lock_let(lock);
         if (locks_rows[i].let != NULL) locks_rows[i].let();

@@ -89,6 +89,7 @@ static bool hooks_collect(bool others) {
 }
 
 LM_COLD bool lm_memory_found(size_t bytes, unsigned *tries) {
+    LM_ASSERT((*tries & NOTED) == 0 || (*tries & COLLECTED) != 0);
     if ((*tries & COLLECTED) == 0) {
         bool others = lm_purge_allowed() && worth_collecting(bytes);
         *tries |= others ? COLLECTED : COLLECTED | NOTED;
@@ -102,6 +103,7 @@ LM_COLD bool lm_memory_found(size_t bytes, unsigned *tries) {
     unsigned done = *tries & (COLLECTED | NOTED);
     *tries &= ~(unsigned)(COLLECTED | NOTED);
     bool made = lm_memory_made(bytes, tries);
+    LM_ASSERT(*tries < NOTED);
     *tries |= done;
     return made;
 }

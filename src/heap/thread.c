@@ -69,6 +69,7 @@ static void count_processors(void) {
 void *lm_heap_memory(size_t bytes) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
     bytes = lm_align_up(bytes, 64);
+    LM_ASSERT(bytes <= LM_SLICE_BYTES);
     if (heaps_next == NULL) {
         heaps_next = (char *)&thread_first;
         heaps_limit = heaps_next + sizeof thread_first;
@@ -83,6 +84,7 @@ void *lm_heap_memory(size_t bytes) {
         count_processors();
     }
     void *room = heaps_next;
+    LM_ASSERT((uintptr_t)room % 64 == 0);
     heaps_next += bytes;
     return room;
 }
@@ -95,6 +97,7 @@ lm_theap_t *lm_heap_create(void) {
     lm_store_relaxed(&heap->head[0], NULL);
     heap->fheap.own_heap = heap->fheap.active_heap = heap;
     heap->fheap.last_fheap = LM_NO_FHEAP;
+    LM_ASSERT(!lm_node_linked(&heap->link));
     lm_list_add_last(&lm_registry, &heap->link);
     return heap;
 }
@@ -109,6 +112,7 @@ unsigned lm_heap_tid(void) {
 }
 
 void lm_heap_be_known(lm_theap_t *heap) {
+    LM_ASSERT(heap == thread_mine);
     lm_biased_enter(&heap->lock);
     heap->tid = lm_heap_tid();
     heap->stack_top = lm_os_stack_top();
@@ -119,6 +123,7 @@ void lm_heap_be_known(lm_theap_t *heap) {
 /* Makes the calling thread's heap usable again after the worker has parked it (idle.c). Returns
  * what the thread's malloc allocates from: the heap itself or a branch. Heap lock not held. */
 static lm_theap_t *unpark(lm_theap_t *heap) {
+    LM_ASSERT(heap->fheap.own_heap == heap);
     lm_biased_enter(&heap->lock);
     lm_store_relaxed(&heap->parked, false);
     lm_store_relaxed(&heap->slow, heap->slow + 1);
@@ -128,6 +133,8 @@ static lm_theap_t *unpark(lm_theap_t *heap) {
 }
 
 static void no_longer_kept(lm_theap_t *heap) {
+    LM_ASSERT(lm_load_relaxed(&heap->kept));
+    LM_ASSERT(lm_load_relaxed(&lm_heaps_kept) > 0);
     lm_store_relaxed(&heap->kept, false);
     (void)lm_add_relaxed(&lm_heaps_kept, (uint32_t)-1);
 }
@@ -175,6 +182,8 @@ static LM_NOINLINE lm_theap_t *heap_start(void) {
         heap = lm_heap_create();
     lm_lock_give(&lm_registry_lock);
     if (heap == NULL) return NULL;
+    LM_ASSERT(heap->fheap.own_heap == heap && heap->self == NULL);
+    LM_ASSERT(!lm_load_relaxed(&heap->active));
     /* Relaxed: other threads only compare the token. The token is written before the heap is
      * locked, so that a signal handler that forks finds which thread owns the heap. */
     lm_store_relaxed(&heap->token, lm_thread_token());
@@ -218,6 +227,7 @@ struct loam_heap *lm_heap_chosen(void) {
 }
 
 void lm_heap_activate(lm_theap_t *front) {
+    LM_ASSERT(lm_load_relaxed(&front->fheap.own_heap) == thread_mine);
     lm_store_relaxed(&lm_heaps_chosen, true);
     /* Locked, because the worker stores active_heap into lm_heap_self when it ends parking. */
     lm_biased_enter(&thread_mine->lock);
@@ -241,6 +251,7 @@ void lm_heap_return_head(lm_theap_t *heap, unsigned size_class) {
         lm_foreign_send_back(heap, head);
         return;
     }
+    LM_ASSERT(heap->current[size_class] != NULL);
     uint32_t n = 1;
     for (lm_block_t *next; (next = lm_link_get(tail)) != NULL; tail = next) n++;
     heap->head[size_class] = NULL;
@@ -299,6 +310,7 @@ void lm_common_trim(void) {
 enum { SHARE_BYTES = 256, SHARE_BLOCKS = 8, SHARE_MOST = 32 };
 
 void lm_common_share(lm_theap_t *heap, unsigned size_class) {
+    LM_ASSERT(heap->head[size_class] == NULL && heap->current[size_class] == NULL);
     lm_foreign_t *foreign = &heap->foreign[size_class];
     uint32_t n = SHARE_BYTES / (uint32_t)lm_class_bytes(size_class);
     if (size_class >= LM_SMALL_CLASSES + 24 || foreign->shared >= SHARE_MOST) return;
@@ -327,6 +339,7 @@ void lm_common_share(lm_theap_t *heap, unsigned size_class) {
  * goes to the arena. Any other page becomes an orphan. A page on which a remote free is on its way
  * stays in the heap as a partial page, until the free has arrived. Heap lock held. */
 static void part_with(lm_theap_t *heap, lm_page_t *page, lm_page_t **empty) {
+    LM_ASSERT(page->kind == LM_KIND_PAGE && page->heap == heap);
     lm_block_t *head, *tail;
     uint32_t n = lm_remote_take(page, &head, &tail);
     lm_page_unlink(heap, page);
@@ -354,6 +367,7 @@ static void part_with(lm_theap_t *heap, lm_page_t *page, lm_page_t **empty) {
  * The page stays current, and its ready blocks stay in head[], because counting them would read
  * each of them. A thread that meanwhile frees a block of the page notifies the heap. */
 static void thread_keep(lm_theap_t *heap, lm_page_t *page) {
+    LM_ASSERT(page->heap == heap && page->in_list == LM_AT_CURRENT);
     lm_store_relaxed(&page->owner, LM_OWNER_NONE);
     lm_store_relaxed(&heap->kept, true);
 }
@@ -361,6 +375,7 @@ static void thread_keep(lm_theap_t *heap, lm_page_t *page) {
 /* Makes the heap inactive and takes all pages out of it. If `keeping`, current pages of up to
  * THREAD_KEPT_BYTES in all stay for the heap's next thread. Heap lock held. */
 static void part_with_all(lm_theap_t *heap, bool keeping) {
+    LM_ASSERT(!lm_load_relaxed(&heap->kept));
     lm_page_t *empty = NULL;
     size_t room = keeping ? THREAD_KEPT_BYTES : 0;
     lm_store_relaxed(&heap->rest, 0);
@@ -406,17 +421,21 @@ void lm_heap_part_with_all(lm_theap_t *heap) { part_with_all(heap, false); }
 
 void lm_heap_retire(lm_theap_t *heap, bool keeping) {
     part_with_all(heap, keeping);
+    LM_ASSERT(lm_load_relaxed(&lm_heaps_active) > 0);
     (void)lm_add_relaxed(&lm_heaps_active, (uint32_t)-1);
     if (heap->kept) (void)lm_add_relaxed(&lm_heaps_kept, 1);
 }
 
 void lm_heap_idle_add(lm_theap_t *heap) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
+    LM_ASSERT(heap->fheap.own_heap == heap && heap->self == NULL);
+    LM_ASSERT(!lm_load_relaxed(&heap->active));
     heap->next_idle = idle;
     idle = heap;
 }
 
 void lm_heap_unkeep(lm_theap_t *heap) {
+    LM_ASSERT(!lm_load_relaxed(&heap->active));
     lm_page_t *empty = NULL;
     lm_remote_drain(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
@@ -475,6 +494,7 @@ static bool heap_ended(void *value, unsigned rounds) {
 }
 
 void lm_heap_end_in_place_of(lm_theap_t *heap) {
+    LM_ASSERT(thread_mine == NULL);
     thread_mine = heap;
     lm_heap_self = heap->fheap.active_heap;
     end_mine(heap);

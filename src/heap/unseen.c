@@ -28,8 +28,10 @@ lm_theap_t *lm_unseen;
  * registry's lock, as are the links. lm_unseen is written under that lock. */
 static LM_AT_START lm_theap_t *unseen_last;
 
-/* Adds a heap to the end of the list. Registry's lock held. */
+/* Adds a heap to the end of the list. */
 static void append(lm_theap_t *heap) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
+    LM_ASSERT(heap->fheap.own_heap == heap && heap->self == NULL);
     heap->next_idle = NULL;
     if (lm_unseen == NULL)
         lm_store_relaxed(&lm_unseen, heap); /* relaxed: readers without the lock only guess */
@@ -39,6 +41,7 @@ static void append(lm_theap_t *heap) {
 }
 
 void lm_unseen_add(lm_theap_t *heap) {
+    LM_ASSERT(heap == lm_heap_mine());
     heap->tid = lm_heap_tid();
     lm_lock_take(&lm_registry_lock);
     append(heap);
@@ -53,8 +56,9 @@ static void own_list(const lm_list_t *list, uintptr_t token) {
 }
 
 /* Makes the calling thread the owner of a heap and its pages. Relaxed: no other thread has the
- * token. Registry's lock held. */
+ * token. */
 static void unseen_own(lm_theap_t *heap, uintptr_t token) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     lm_biased_ask(&heap->lock);
     lm_biased_settle();
     lm_biased_wait(&heap->lock);
@@ -68,8 +72,10 @@ static void unseen_own(lm_theap_t *heap, uintptr_t token) {
 }
 
 /* Makes the calling thread the owner of a dead thread's heap and of its branches of first-class
- * heaps. Registry's lock held. */
+ * heaps. */
 static void own_all(lm_theap_t *dead) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
+    LM_ASSERT(dead->fheap.own_heap == dead && dead->self == NULL);
     uintptr_t token = lm_thread_token();
     for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n)) {
         lm_theap_t *heap = LM_CONTAINER(n, lm_theap_t, link);
@@ -112,6 +118,7 @@ void lm_unseen_after_fork(lm_theap_t *own_heap) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
     lm_store_relaxed(&lm_unseen, NULL); /* relaxed: the process has one thread */
     if (own_heap == NULL) return;
+    LM_ASSERT(own_heap == lm_heap_mine());
     own_heap->tid = lm_purge_allowed() ? lm_port_thread_id() : 0;
     append(own_heap);
 }
