@@ -60,6 +60,7 @@ static class_pool_t *class_pool_make(const loam_class_pool_key *key) {
 }
 
 static class_pool_t *find_locked(const loam_class_pool_key *key) {
+    LM_ASSERT(lm_lock_held(&list_lock));
     class_pool_t *each = class_pool_first;
     while (each != NULL && !is_for(each, key)) each = each->next;
     return each;

@@ -80,6 +80,7 @@ static bool meter_rows_write_all(int file, const char *text, size_t bytes) {
         intptr_t n = lm_os_write(file, text, bytes);
         if (n == -EINTR) continue;
         if (n <= 0) return false;
+        LM_ASSERT((size_t)n <= bytes);
         text += n;
         bytes -= (size_t)n;
     }
@@ -104,8 +105,9 @@ static const char header[] =
     "entry,ns,allocator,name,meter,operation,function,slow,call_ns,used,held,held_in_all,"
     "requested,requests,allocs,frees,reallocs,slow_calls,alloc_ns,free_ns,realloc_ns\n";
 
-/* Writes the buffered text to the file. The lock is held. */
+/* Writes the buffered text to the file. */
 static void flush(void) {
+    LM_ASSERT(lm_lock_held(&out.lock) && out.used <= sizeof(out.text));
     if (out.used != 0 && !meter_rows_write_all(out.file, out.text, out.used)) {
         lm_report("loam: meter: rows cannot be written, and stop");
         lm_store_relaxed(&out.file, -1);
@@ -115,6 +117,7 @@ static void flush(void) {
 
 static void add_text(const char *text, size_t bytes) {
     if (sizeof(out.text) - out.used < bytes) flush();
+    LM_ASSERT(lm_lock_held(&out.lock) && bytes <= sizeof(out.text) - out.used);
     memcpy(out.text + out.used, text, bytes);
     out.used += bytes;
 }

@@ -185,6 +185,7 @@ static void *heap_get(loam_source *source, size_t bytes, size_t align, size_t *g
         chunk = heap_get_once(bytes, align);
     if (chunk == NULL) return NULL;
     *got = lm_usable_size(chunk);
+    LM_ASSERT(*got >= bytes);
     show_threads(chunk, *got);
     return chunk;
 }

@@ -47,11 +47,13 @@ static bool quarantine_lock_taken(void) {
     return false;
 }
 
-/* Removes and returns the oldest chunk. The lock is held; there must be a chunk. */
+/* Removes and returns the oldest chunk. */
 static held_t quarantine_pop(void) {
+    LM_ASSERT(lm_lock_held(&quarantine_lock) && count > 0);
     held_t chunk = quarantine_held[oldest];
     oldest = (oldest + 1) % QUARANTINE_HELD_MOST;
     count--;
+    LM_ASSERT(held_bytes >= chunk.bytes);
     held_bytes -= chunk.bytes;
     return chunk;
 }
@@ -85,6 +87,7 @@ bool lm_chunk_hold(void *chunk, size_t bytes, lm_release_t *to) {
     while (count > 0 && n < AT_A_TIME &&
            (count == QUARANTINE_HELD_MOST || held_bytes + bytes > HELD_BYTES))
         leaving[n++] = quarantine_pop();
+    LM_ASSERT(count <= QUARANTINE_HELD_MOST && held_bytes <= HELD_BYTES);
     bool taken = count < QUARANTINE_HELD_MOST && held_bytes + bytes <= HELD_BYTES;
     if (taken) {
         lm_tool_hide(chunk, bytes);

@@ -18,6 +18,7 @@
 
 static bool reserve_grow(loam_reserve *reserve, size_t least) {
     size_t left = (size_t)(reserve->end - reserve->committed);
+    LM_ASSERT(least > 0 && least <= left && left % LM_OS_UNIT == 0);
     size_t step = (size_t)(reserve->committed - reserve->start) / 4;
     least = lm_align_up(least, LM_OS_UNIT); /* `left` is also such a multiple, so it still fits */
     step = lm_align_down(step < STEP_MOST ? step : STEP_MOST, LM_OS_UNIT);
@@ -27,6 +28,7 @@ static bool reserve_grow(loam_reserve *reserve, size_t least) {
         if (lm_os_commit(reserve->committed, step, true) != LM_COMMIT_DONE) return false;
     }
     reserve->committed += step;
+    LM_ASSERT(reserve->committed <= reserve->end);
     return true;
 }
 
@@ -40,6 +42,7 @@ static void *reserve_get(loam_source *source, size_t bytes, size_t align, size_t
         !reserve_grow(reserve, (size_t)(chunk + bytes - reserve->committed)))
         return NULL;
     reserve->at = chunk + bytes;
+    LM_ASSERT(reserve->at <= reserve->committed);
     reserve->out++;
     lm_tool_show(chunk, bytes); /* it may have been put back before */
     *got = bytes;
@@ -54,6 +57,7 @@ static void reserve_trim(loam_reserve *reserve) {
     if ((size_t)(reserve->committed - reserve->at) <= 2 * keep) return;
     char *to =
         reserve->start + lm_align_up((size_t)(reserve->at - reserve->start) + keep, LM_OS_UNIT);
+    LM_ASSERT(to >= reserve->at && to < reserve->committed);
     lm_tool_show(to, (size_t)(reserve->committed - to));
     (void)lm_os_release(to, (size_t)(reserve->committed - to), true);
     reserve->committed = to;
@@ -62,6 +66,7 @@ static void reserve_trim(loam_reserve *reserve) {
 static void reserve_put(loam_source *source, void *chunk, size_t got) {
     loam_reserve *reserve = (loam_reserve *)source;
     LM_ASSERT(reserve->out > 0 && (char *)chunk >= reserve->start);
+    LM_ASSERT((char *)chunk + got <= reserve->at);
     lm_tool_hide(chunk, got); /* until it is got again */
     if ((char *)chunk + got == reserve->at) reserve->at = (char *)chunk;
     if (--reserve->out == 0) reserve->at = reserve->start;

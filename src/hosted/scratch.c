@@ -40,6 +40,7 @@ static bool scratch_thread_ended(void *value, unsigned rounds) {
 
 static loam_region *scratch_make(int i) {
     const loam_region_options options = {.first_bytes = 64 * LM_KIB};
+    LM_ASSERT(pair.regions[i] == NULL);
     if (!pair.known) pair.known = lm_thread_on_exit(scratch_thread_ended, &pair);
     return pair.regions[i] = loam_region_create(loam_pages(), &options);
 }
@@ -49,6 +50,7 @@ loam_scratch loam_scratch_begin(const loam_region *conflict) {
     loam_region *region = pair.regions[i];
     if (LM_UNLIKELY(region == NULL)) region = scratch_make(i);
     if (LM_UNLIKELY(region == NULL)) return (loam_scratch){0};
+    LM_ASSERT(region != conflict);
     return (loam_scratch){region, loam_region_mark_here(region)};
 }
 

@@ -84,6 +84,7 @@ void lm_blocks_threads_begin(loam_blocks *blocks, bool wants_caches) {
     blocks->locks = &blocks->own_locks;
     lm_hosted_on_fork(&shared_blocks_fork_prepared, shared_blocks_before_fork,
                       shared_blocks_after_fork_in_parent, shared_blocks_after_fork_in_child);
+    LM_ASSERT(blocks->slot == UINT32_MAX && blocks->caches == NULL);
     lm_lock_take(&tables_lock);
     blocks->prev = NULL;
     blocks->next = instances;
@@ -104,8 +105,10 @@ void lm_blocks_threads_end(loam_blocks *blocks) {
         lm_free(cache);
     }
     blocks->caches = NULL;
+    LM_ASSERT(blocks->slot == UINT32_MAX || (places_taken >> blocks->slot & 1) != 0);
     if (blocks->slot != UINT32_MAX) places_taken &= ~((uint64_t)1 << blocks->slot);
     blocks->slot = UINT32_MAX;
+    LM_ASSERT(blocks->prev != NULL ? blocks->prev->next == blocks : instances == blocks);
     if (blocks->prev != NULL) {
         blocks->prev->next = blocks->next;
     } else {
@@ -120,6 +123,8 @@ void lm_blocks_threads_end(loam_blocks *blocks) {
 static loam_blocks_cached *bottom(void) { return (loam_blocks_cached *)(void *)lm_blocks_bottom; }
 
 static void shared_blocks_empty(loam_blocks *blocks, loam_blocks_cache *cache) {
+    LM_ASSERT(cache->blocks == blocks);
+    LM_ASSERT(lm_lock_held((const lm_lock_t *)(const void *)&blocks->lock_word));
     for (unsigned i = 0; i < blocks->class_count; i++) {
         loam_blocks_list *list = shared_blocks_list_of(cache, i);
         if (list->spare != NULL) lm_blocks_give_batch(blocks, i, list->spare);
@@ -137,8 +142,10 @@ static bool shared_blocks_thread_ended(void *value, unsigned rounds) {
     for (unsigned i = 0; i < PLACES; i++) {
         loam_blocks_cache *cache = table[i];
         if (cache == NULL) continue;
+        LM_ASSERT(cache->blocks->slot == i);
         take_lock(cache->blocks);
         shared_blocks_empty(cache->blocks, cache);
+        LM_ASSERT(*cache->link == cache);
         *cache->link = cache->next;
         if (cache->next != NULL) cache->next->link = cache->link;
         give_lock(cache->blocks);
@@ -166,6 +173,7 @@ static bool table_made(void) {
 
 /* Returns the calling thread's cache, made if needed; NULL iff it cannot have one. */
 static loam_blocks_cache *cache_of(loam_blocks *blocks) {
+    LM_ASSERT(blocks->slot < PLACES);
     loam_blocks_cache *cache = loam_blocks_caches[blocks->slot];
     if (LM_LIKELY(cache != NULL) || !table_made()) return cache;
     cache = (loam_blocks_cache *)lm_calloc(sizeof *cache +

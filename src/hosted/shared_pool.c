@@ -68,6 +68,7 @@ static void pool_unlock(loam_shared_pool *pool) {
 /* ---- The pool's side; its lock is held ---- */
 
 static void batch_put(loam_shared_pool *pool, void *batch) {
+    LM_ASSERT(lm_lock_held((const lm_lock_t *)&pool->lock));
     second_set(batch, pool->batches);
     pool->batches = batch;
     pool->batches_count++;
@@ -75,6 +76,8 @@ static void batch_put(loam_shared_pool *pool, void *batch) {
 
 static void range_put(loam_shared_pool *pool, char *fresh, char *end) {
     if (fresh == end) return;
+    LM_ASSERT(lm_lock_held((const lm_lock_t *)&pool->lock));
+    LM_ASSERT(fresh < end && (size_t)(end - fresh) % pool->pool.stride == 0);
     next_set(fresh, pool->ranges);
     second_set(fresh, end);
     pool->ranges = fresh;
@@ -83,6 +86,8 @@ static void range_put(loam_shared_pool *pool, char *fresh, char *end) {
 
 /* Refills a cut whose list is used up. Returns the number of blocks in the new list. */
 static uint32_t shared_pool_refill(loam_shared_pool *pool, loam_pool_cut *cut) {
+    LM_ASSERT(lm_lock_held((const lm_lock_t *)&pool->lock));
+    LM_ASSERT(cut->free == NULL && cut->fresh == cut->end);
     loam_pool *inner = &pool->pool;
     if (pool->batches != NULL) {
         cut->free = pool->batches;
@@ -124,6 +129,7 @@ static void list_put(loam_shared_pool *pool, void *list) {
 
 /* Returns everything in the magazine to the pool. */
 static void magazine_return(loam_shared_pool *pool, magazine_t *magazine) {
+    LM_ASSERT(magazine->serial == pool->serial);
     if (magazine->batch != NULL) batch_put(pool, magazine->batch);
     list_put(pool, magazine->cut.free);
     range_put(pool, magazine->cut.fresh, magazine->cut.end);
@@ -132,19 +138,22 @@ static void magazine_return(loam_shared_pool *pool, magazine_t *magazine) {
 
 /* ---- The directory ---- */
 
-/* Returns the pool of a magazine, or NULL iff the pool is gone. The directory's lock is held. */
+/* Returns the pool of a magazine, or NULL iff the pool is gone. */
 static loam_shared_pool *pool_of(const magazines_t *table, unsigned slot) {
+    LM_ASSERT(lm_lock_held(&directory_lock) && slot < table->slots);
     uint64_t serial = table->of[slot].serial;
     loam_shared_pool *pool = slot < slots_count ? slots[slot] : NULL;
     return pool != NULL && serial != 0 && pool->serial == serial ? pool : NULL;
 }
 
 static void table_unlink(magazines_t *table) {
+    LM_ASSERT(lm_lock_held(&directory_lock) && *table->link == table);
     *table->link = table->next;
     if (table->next != NULL) table->next->link = table->link;
 }
 
 static void table_link(magazines_t *table) {
+    LM_ASSERT(lm_lock_held(&directory_lock));
     table->next = shared_pool_tables;
     table->link = &shared_pool_tables;
     if (shared_pool_tables != NULL) shared_pool_tables->link = &table->next;
@@ -177,6 +186,7 @@ static magazines_t *table_grow(unsigned slot) {
     unsigned count = FIRST_SLOTS;
     if (old == &shared_pool_gone) return NULL;
     while (count <= slot) count *= 2;
+    LM_ASSERT(old->slots < count);
     size_t bytes = sizeof(magazines_t) + count * sizeof(magazine_t);
     magazines_t *table = (magazines_t *)lm_block_alloc_lasting(bytes, 1);
     if (table == NULL) return NULL;
@@ -203,6 +213,7 @@ static magazine_t *magazine_get(loam_shared_pool *pool) {
     magazines_t *table = shared_pool_mine;
     if (pool->serial == UINT64_MAX) return NULL;
     if (pool->slot >= table->slots && (table = table_grow(pool->slot)) == NULL) return NULL;
+    LM_ASSERT(pool->slot < table->slots);
     magazine_t *magazine = &table->of[pool->slot];
     if (magazine->serial == pool->serial) return magazine;
     lm_lock_take(&directory_lock); /* a thread that counts blocks must not see half of it */
@@ -248,6 +259,7 @@ static LM_NOINLINE void *alloc_more(loam_shared_pool *pool, const char *file, un
     magazine_t *magazine = magazine_get(pool);
     if (magazine == NULL) return shared_pool_alloc_locked(pool, file, line);
     loam_pool_cut cut = {0};
+    LM_ASSERT(magazine->cut.free == NULL && magazine->cut.fresh == magazine->cut.end);
     uint32_t count = magazine->batch_blocks;
     LM_METER(slow());
     if (magazine->batch != NULL) {
@@ -397,6 +409,7 @@ int loam_shared_pool_init_as(loam_shared_pool *pool, loam_source *source, size_t
     *pool = (loam_shared_pool){0};
     int error = loam_pool_init_as(&pool->pool, source, block_bytes, &inner, extra);
     if (error != 0) return error;
+    LM_ASSERT(pool->pool.stride >= 2 * sizeof(void *));
     size_t batch = BATCH_BYTES / pool->pool.stride;
     pool->stride = pool->pool.stride;
     pool->batch = (unsigned)(batch < BATCH_LEAST  ? BATCH_LEAST
