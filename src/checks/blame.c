@@ -58,6 +58,7 @@ static bool blame_is_free(const lm_page_t *page, const char *block) {
 }
 
 const void *lm_run_behind(const void *end) {
+    LM_ASSERT((uintptr_t)end % LM_SLICE_BYTES == 0);
     const lm_page_t *page = lm_page_of(end);
     size_t bytes, requested;
     if (page->kind == LM_KIND_NONE && lm_reuse_holds(end, &bytes, &requested)) return end;
@@ -104,6 +105,7 @@ void lm_run_find(const lm_page_t *page, const void *end, bool locked, lm_run_t *
     const char *start = lm_span_start(page), *lo = (const char *)end, *hi = lo;
     const char *made = start + (size_t)lm_load_relaxed(&page->carved) * bytes;
     *run = (lm_run_t){.page = page};
+    LM_ASSERT(bytes > 0 && lo > start && lo <= span_end_of(page));
     if (blame_is_raw(page)) {
         run->over = lm_block_object(page, lo - bytes);
         run->before = run->behind = true;
@@ -171,6 +173,8 @@ lm_run_t lm_run_unseen(const lm_page_t *page, const lm_block_t *block) {
 /* ---- Reports ---- */
 
 bool lm_run_report(const lm_run_t *run, lm_wrong_t how, const void *at) {
+    LM_ASSERT(how == LM_WRONG_DAMAGE || how == LM_WRONG_INSIDE);
+    LM_ASSERT(run->over == NULL || run->over != run->under);
     bool over = run->over != NULL || run->before, under = run->under != NULL || run->behind;
     lm_line_t who = {0};
     if (run->over != NULL)

@@ -36,6 +36,7 @@ static bool in_free_block(const lm_page_t *page, const void *p) {
 /* Returns whether the user chose to pass over that mistake: then the copy is made, and the free of
  * the object reports the damage. Relaxed: the setting stands alone. */
 static bool passed_over(lm_wrong_t mistake) {
+    LM_ASSERT(mistake >> LM_MISTAKE_SHIFT < LM_MISTAKES);
     return (lm_load_relaxed(&lm_misuse_policy.tolerated) >> (mistake >> LM_MISTAKE_SHIFT) & 1) != 0;
 }
 

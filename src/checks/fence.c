@@ -75,12 +75,14 @@ lm_state_t lm_word_get(const void *end, size_t *requested) {
 }
 
 static uint64_t word_for(const void *end, size_t requested, unsigned tag) {
+    LM_ASSERT(requested >> 48 == 0);
     return (uint64_t)requested << 16 | tag_of(end, requested, tag);
 }
 
 /* Relaxed: other threads only look whether the word is intact, and read nothing that depends on
  * it. */
 LM_READS_ANYTHING void lm_word_set(const void *end, size_t requested, lm_state_t state) {
+    LM_ASSERT(state == LM_STATE_USED || state == LM_STATE_FREED);
     uint64_t word = word_for(end, requested, state == LM_STATE_USED ? TAG_USED : TAG_FREED);
     lm_tools_pause();
     lm_store_relaxed(word_before(end), word ^ mask_of(end));
@@ -123,6 +125,7 @@ static void count_requested(size_t before, size_t bytes) {
 /* Release: a thread that finds the page in the map also sees these words. */
 LM_READS_ANYTHING void lm_fence_page(const lm_page_t *page) {
     const char *end = page_end(page);
+    LM_ASSERT(page->slices > 0 && page->carved == 0);
     lm_tools_pause();
     lm_store_relaxed(word_before(end) - 1, FENCES);
     lm_tools_resume();
@@ -137,7 +140,10 @@ void *lm_trailer_write(void *p, size_t bytes) {
         lm_sampled_note_size(page, p, bytes);
         return p;
     }
+    LM_ASSERT(page->kind == LM_KIND_PAGE || page->kind == LM_KIND_LARGE);
     unsigned char *end = block_end(page, p), *fence = (unsigned char *)p + bytes;
+    LM_ASSERT(bytes + LM_TRAILER <= (size_t)(end - (unsigned char *)p));
+    LM_ASSERT((uintptr_t)end % sizeof(uint64_t) == 0);
     size_t before;
     if (lm_word_get(end, &before) == LM_STATE_USED) {
         lm_tools_resized(p, before, bytes);
@@ -190,6 +196,8 @@ static bool underflow(const lm_page_t *page, const void *p, size_t requested) {
 
 void lm_fence_check_page(const lm_page_t *page) {
     const char *end = page_end(page);
+    LM_ASSERT(page->carved <= page->capacity);
+    LM_ASSERT((size_t)page->capacity * page->block_bytes <= (size_t)(end - lm_span_start(page)));
     if (page->carved * (size_t)page->block_bytes == (size_t)(end - lm_span_start(page)) ||
         !lm_run_end_broken(page))
         return;

@@ -108,6 +108,7 @@ LM_INLINE unsigned lm_quarantine_ring(unsigned size_class) {
 }
 
 LM_INLINE lm_block_t **lm_quarantine_place(const lm_quarantine_ring_t *ring, size_t number) {
+    LM_ASSERT(ring->places != NULL);
     return &ring->places[number & ring->last];
 }
 
@@ -119,6 +120,7 @@ LM_INLINE bool lm_quarantine_has_coins(const lm_theap_t *heap) {
  * all. Four are few, so that blocks freed together come back near together. Returns false iff the
  * ring is full, or there are no coins. */
 LM_INLINE bool lm_quarantine_put(lm_theap_t *heap, unsigned number, void *p) {
+    LM_ASSERT(number < LM_QUARANTINE_RINGS);
     lm_quarantine_ring_t *ring = &heap->quarantine.ring[number];
     size_t ready = ring->ready, youngest = ready + ring->mask + 1;
     if (LM_UNLIKELY(ready - ring->taken >= ring->most) ||

@@ -71,6 +71,7 @@ static size_t room_in_slot(const char *p, const char **object) {
     uint32_t index;
     const lm_page_t *page = lm_sampled_near(p, &index);
     if (page == NULL) return SIZE_MAX;
+    LM_ASSERT(index < lm_sampled.count);
     const lm_slot_t *slot = &lm_sampled.slots[index];
     /* Relaxed: a thread with a pointer into an object in use has it from the thread that allocated
      * the object, and is synchronised with that thread. */

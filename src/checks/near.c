@@ -50,6 +50,7 @@ bool lm_near_link_is_right(const lm_block_t *block) {
  * block's last bytes to look at. */
 static bool near_damaged(const void *block, size_t bytes, size_t near) {
     const char *end = (const char *)block + bytes;
+    LM_ASSERT(bytes >= sizeof(lm_block_t) + LM_TRAILER && near > 0);
     uint64_t last = word_again(block, bytes);
     size_t slack;
     bool right;
@@ -251,6 +252,7 @@ static LM_COLD void near_report(const lm_page_t *page, const void *before, const
 
 void lm_before_damaged(const lm_page_t *page, const void *p) {
     const char *before = (const char *)p - page->block_bytes;
+    LM_ASSERT(before >= lm_span_start(page));
     if (near_damaged(before, page->block_bytes, NEAR_BYTES) && !near_is_raw(page))
         near_report(page, before, p);
 }
@@ -258,6 +260,8 @@ void lm_before_damaged(const lm_page_t *page, const void *p) {
 void lm_before_links(const lm_page_t *page, const void *p) {
     size_t bytes = page->block_bytes;
     const char *start = lm_span_start(page), *at = (const char *)p;
+    LM_ASSERT(bytes == NEAR_BYTES / 2 || bytes == NEAR_BYTES);
+    LM_ASSERT(at >= start + bytes);
     for (size_t back = bytes; back <= NEAR_BYTES; back += bytes) {
         at -= bytes;
         if (LM_UNLIKELY(at < start)) return;

@@ -19,6 +19,7 @@ enum { GAP = 0xfb, GAP_MOST = 64 };
 
 /* Returns the start of the part of p's gap that is looked at: its last GAP_MOST bytes at most. */
 static char *gap_before(char *start, const char *p) {
+    LM_ASSERT(p >= start + LM_OFFSET_FRONT);
     size_t bytes = (size_t)(p - start) - LM_OFFSET_FRONT;
     return start + ((size_t)(p - start) - (bytes < GAP_MOST ? bytes : GAP_MOST));
 }
@@ -45,6 +46,7 @@ LM_READS_ANYTHING static bool gap_whole(const lm_page_t *page, const char *p, si
 }
 
 bool lm_offset_before_intact(const lm_page_t *page, const void *p) {
+    LM_ASSERT(lm_is_offset(page));
     if (LM_LIKELY(gap_whole(page, (const char *)p, GAP_MOST))) return true;
     lm_run_t run = {.page = page, .under = p};
     return lm_run_report(&run, LM_WRONG_DAMAGE, p);

@@ -64,9 +64,11 @@ static void perturb_give_to(lm_page_t *page, void *token) {
 /* Gives a heap of the calling thread the token, so that all its mallocs and frees take the slow
  * path, or again use the fast one. */
 static LM_NOINLINE void perturb_change(lm_theap_t *heap, uintptr_t token) {
+    LM_ASSERT((token & ~(uintptr_t)LM_TOKEN_PERTURB) == lm_thread_token());
     lm_biased_enter(&heap->lock);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_heap_return_head(heap, c);
+        LM_ASSERT(heap->head[c] == NULL);
         heap->holds[c] = LM_HOLDS_OWN;
     }
     lm_foreign_return_all(heap);
@@ -109,6 +111,7 @@ void lm_perturb_set(int value) {
 static void *take_one(lm_theap_t *heap, unsigned size_class) {
     lm_page_t *page = heap->current[size_class];
     if (heap->head[size_class] != NULL || page == NULL || page->free == NULL) return NULL;
+    LM_ASSERT(page->size_class == size_class && page->in_list == LM_AT_CURRENT);
     lm_block_t *block = page->free;
     page->free = lm_link_get(block);
     /* Release, as in lm_page_take: a fork at this moment finds no block in two places. */
@@ -127,6 +130,7 @@ static void put_back(lm_theap_t *heap, unsigned size_class) {
 }
 
 void *lm_perturb_alloc(size_t bytes, unsigned size_class) {
+    LM_ASSERT(size_class < LM_CLASSES);
     lm_theap_t *heap = perturb_settled();
     void *p = NULL;
     if (!lm_perturbs()) return lm_block_refill(size_class);
@@ -138,6 +142,7 @@ void *lm_perturb_alloc(size_t bytes, unsigned size_class) {
     if (p == NULL) p = lm_block_refill(size_class);
     if (heap != NULL) {
         put_back(heap, size_class);
+        LM_ASSERT(heap->head[size_class] == NULL);
         /* A block that was never used is not zero any more. */
         heap->holds[size_class] = LM_HOLDS_OWN;
     }

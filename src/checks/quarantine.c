@@ -42,6 +42,7 @@ enum {
 
 uint64_t lm_random(lm_theap_t *heap) {
     /* Only the owner, or a thread with the heap's lock, comes here, so the state needs no order. */
+    LM_ASSERT(lm_load_relaxed(&lm_secret) != 0);
     if (LM_UNLIKELY(heap->quarantine.random == 0))
         heap->quarantine.random =
             (lm_load_relaxed(&lm_secret) ^ (uintptr_t)heap) * 0xbf58476d1ce4e5b9u;
@@ -53,6 +54,7 @@ uint64_t lm_random(lm_theap_t *heap) {
 }
 
 void lm_quarantine_keep_order(lm_theap_t *heap, unsigned ring, bool in_order) {
+    LM_ASSERT(ring > 0 && ring < LM_QUARANTINE_RINGS);
     lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
     later->in_order = in_order;
     later->among = in_order ? 0 : later->mask & 3;
@@ -93,6 +95,8 @@ static size_t places_for(lm_theap_t *heap, size_t bytes, bool many) {
     if (heap->quarantine.bytes + places * bytes > (many ? BYTES_ALL / 8 : BYTES_ALL))
         places = QUARANTINE_LEAST;
     if (places > QUARANTINE_LEAST) heap->quarantine.bytes += places * bytes;
+    LM_ASSERT(heap->quarantine.bytes <= BYTES_ALL);
+    LM_ASSERT(places >= QUARANTINE_LEAST && lm_is_pow2(places));
     return places;
 }
 
@@ -107,6 +111,7 @@ static void quarantine_grant(lm_theap_t *heap, unsigned ring) {
     heap->quarantine.places += (unsigned)places;
     LM_ASSERT(heap->quarantine.places <= LM_QUARANTINE_PLACES); /* enough places for all rings */
     lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
+    LM_ASSERT(later->most == 0);
     memset(&heap->quarantine.place[first], 0, places * sizeof *later->places);
     later->ready = later->taken = heap->quarantine.left[ring] = 0;
     later->mask = (uint8_t)(wait - 1);
@@ -115,6 +120,8 @@ static void quarantine_grant(lm_theap_t *heap, unsigned ring) {
     lm_quarantine_keep_order(heap, ring, later->in_order);
     /* Release, free on x86-64: the child of a fork finds a consistent ring. */
     lm_store_release(&later->most, (uint8_t)(places - wait));
+    LM_ASSERT((size_t)later->most + later->mask == later->last);
+    LM_ASSERT(lm_is_pow2((size_t)later->mask + 1));
 }
 
 /* Marks the first n places of the ring as empty, whatever they contain. Callers free the blocks
@@ -133,6 +140,7 @@ LM_INLINE size_t quarantine_take(lm_theap_t *heap, unsigned ring, size_t n) {
 /* Moves the n blocks that have waited longest from the ring to where free puts blocks. */
 static void quarantine_leave(lm_theap_t *heap, unsigned ring, size_t n) {
     lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
+    LM_ASSERT(n <= later->ready + later->mask + 1 - later->taken);
     size_t bytes = lm_class_bytes(ring), first = quarantine_take(heap, ring, n);
     for (size_t i = first; i != first + n; i++) {
         lm_block_t *block = *lm_quarantine_place(later, i);
@@ -153,6 +161,7 @@ void lm_quarantine_put_slow(const lm_page_t *page, void *p) {
     }
     heap = heap->fheap.own_heap;
     lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
+    LM_ASSERT(later->most == 0 || later->ready - later->taken <= later->most);
     if (!lm_quarantine_has_coins(heap))
         heap->quarantine.coins = lm_random(heap) | (uint64_t)1 << 63;
     if (later->most == 0)

@@ -35,6 +35,9 @@ static size_t front_bytes(const lm_page_t *page) {
 
 static void reuse_fill(const lm_page_t *page, void *block) {
     size_t front = front_bytes(page);
+    LM_ASSERT(page->kind == LM_KIND_PAGE);
+    LM_ASSERT((size_t)((char *)block - lm_span_start(page)) % page->block_bytes == 0);
+    LM_ASSERT(front + REUSE_WORD <= page->block_bytes);
     lm_tools_show(block, page->block_bytes);
     memset((char *)block + front, filling(), page->block_bytes - front - REUSE_WORD);
     /* tools.c reads links itself. offset.c reads where an object was, so that part stays
@@ -59,9 +62,14 @@ void lm_given(void *p) {
     reuse_fill(page, p);
 }
 
-void lm_given_at(const lm_page_t *page, void *block) { reuse_fill(page, block); }
+void lm_given_at(const lm_page_t *page, void *block) {
+    LM_ASSERT(lm_is_offset(page));
+    reuse_fill(page, block);
+}
 
 void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
+    LM_ASSERT(blocks > 0 && page->carved + blocks <= page->capacity);
+    LM_ASSERT(first == lm_span_start(page) + (size_t)page->carved * page->block_bytes);
     for (size_t i = 0; i < blocks; i++) {
         char *block = first + i * page->block_bytes;
         lm_word_set(reuse_end_of(page, block), 0, LM_STATE_FREED);
@@ -93,6 +101,7 @@ LM_READS_ANYTHING static size_t damage_read(const unsigned char *from, const uns
  * filled with: its number of bytes, and in *first where it begins. */
 static size_t damage(const unsigned char *from, const unsigned char *to,
                      const unsigned char **first) {
+    LM_ASSERT(((uintptr_t)from | (uintptr_t)to) % sizeof(uint64_t) == 0 && from <= to);
     lm_tools_pause();
     size_t bytes = damage_read(from, to, LM_FILL_FREED, first);
     for (unsigned fill = 0; fill <= UINT8_MAX && bytes > 0; fill++) {
@@ -164,6 +173,9 @@ bool lm_reuse_intact(const lm_page_t *page, const void *block) {
 void *lm_taken(void *block) {
     const lm_page_t *page = lm_page_of(block);
     if (page->kind != LM_KIND_PAGE) return block;
+    size_t at = (size_t)((char *)block - lm_span_start(page));
+    LM_ASSERT(at % page->block_bytes == 0);
+    LM_ASSERT(at / page->block_bytes < lm_load_relaxed(&page->carved));
     (void)reuse_look_at(LM_WRONG_DAMAGE, page, block, false);
     lm_tools_show(block, page->block_bytes);
     return block;
@@ -218,6 +230,7 @@ void lm_reuse_check_page(const lm_page_t *page) {
 /* ---- Large objects ---- */
 
 void lm_reuse_check_large(const lm_page_t *page) {
+    LM_ASSERT(page->kind == LM_KIND_LARGE && !lm_is_offset(page));
     const char *start = lm_span_start(page);
     if (!lm_load_relaxed(&interrupted)) look_at_dropped(page, start, start + page->bytes);
 }
@@ -233,6 +246,7 @@ static bool past_objects(const lm_page_t *span, const unsigned char *first, size
                          lm_wrong_t wrong) {
     const unsigned char *start = (const unsigned char *)lm_span_start(span);
     const unsigned char *end = start + span->bytes;
+    LM_ASSERT(first >= start && first + bytes <= end);
     lm_run_t run = {.page = span};
     if (first + bytes > end - LM_TRAILER) {
         bool whole = span->bytes == (size_t)span->slices << LM_SLICE_SHIFT;
@@ -248,6 +262,8 @@ static bool past_objects(const lm_page_t *span, const unsigned char *first, size
 }
 
 static void reuse_discard(lm_page_t *span, lm_wrong_t wrong) {
+    LM_ASSERT(span->kind == LM_KIND_META && span->range == 0);
+    LM_ASSERT(span->bytes <= kept_most && span->block_bytes < span->bytes);
     const unsigned char *start = (const unsigned char *)lm_span_start(span), *first;
     size_t bytes = damage(start, start + span->bytes, &first);
     if (bytes > 0 && !past_objects(span, first, bytes, wrong)) {
@@ -269,6 +285,7 @@ static void reuse_discard(lm_page_t *span, lm_wrong_t wrong) {
 bool lm_reuse_keep(lm_page_t *page, void *p) {
     if (page->kind != LM_KIND_LARGE || page->bytes > kept_most) return false;
     if (page->range != 0) return false; /* its heap may end, and its memory with the heap */
+    LM_ASSERT((size_t)((char *)p - lm_span_start(page)) < page->bytes);
     /* Acquire: pairs with the release store in lm_fheap_delete. The object counts no more. */
     if (lm_load_acquire(&page->fheap) != NULL) lm_fheap_lose(page);
     /* The place and size of the object, for reports until the span is returned. */

@@ -30,6 +30,8 @@ enum {
 };
 
 LM_INLINE void set_trailer(void *p, size_t bytes, size_t slack) {
+    LM_ASSERT(slack <= bytes - LM_TRAILER && slack < LM_SLACK_MASK >> LM_SLACK_SHIFT);
+    LM_ASSERT(lm_load_relaxed(&lm_secret) != 0);
     *lm_last_word(p, bytes) = lm_canary_of(p) ^ (uint64_t)slack << LM_SLACK_SHIFT;
 }
 
@@ -81,6 +83,7 @@ void lm_secure_look_at_free(const lm_page_t *page, const void *block) {
 }
 
 void lm_check_waited(lm_block_t *block, size_t bytes) {
+    LM_ASSERT(bytes >= 16 && bytes % 16 == 0);
     if (LM_UNLIKELY(block->next != NULL) ||
         (bytes > SECURE_EACH_WORD && LM_UNLIKELY(!ends_zero(block, bytes))))
         written_after_free(block, bytes, 0);
@@ -124,9 +127,11 @@ static LM_NOINLINE void *malloc_slow(size_t bytes, bool all) {
 /* Returns the next block that has waited. Returns NULL iff it finds none, or some thread counts
  * allocations: then all blocks come from lists of pages. */
 LM_INLINE lm_block_t *pop_waited(unsigned size_class, size_t bytes) {
+    LM_ASSERT(size_class > 0 && size_class < LM_SMALL_CLASSES);
     lm_theap_t *heap = lm_heap_self;
     lm_quarantine_ring_t *later = &heap->quarantine.ring[size_class];
     size_t taken = later->taken;
+    LM_ASSERT(later->ready - taken <= later->most);
     if (taken == later->ready || LM_UNLIKELY(bytes > lm_load_relaxed(&lm_slowpath_hook_limit)))
         return NULL;
     lm_block_t *block = *lm_quarantine_place(later, taken);
@@ -138,6 +143,7 @@ LM_INLINE lm_block_t *pop_waited(unsigned size_class, size_t bytes) {
 }
 
 LM_INLINE void *malloc_of(unsigned size_class, size_t size, size_t bytes, bool all) {
+    LM_ASSERT(size == lm_class_bytes(size_class));
     lm_block_t *block = lm_block_pop(lm_heap_self, size_class);
     return LM_LIKELY(block != NULL) ? secure_begin(block, size, bytes, all)
                                     : malloc_slow(bytes, all);
@@ -223,6 +229,7 @@ void *lm_trailer_write(void *p, size_t bytes) {
     if (page->kind == LM_KIND_SAMPLED) lm_sampled_note_size(page, p, bytes);
     if (page->kind != LM_KIND_PAGE) return p;
     size_t room = lm_block_usable(page, p), most = room - LM_TRAILER;
+    LM_ASSERT(bytes <= most);
     memset((char *)p + bytes, 0, most - bytes);
     set_trailer(p, room, most - bytes);
     return p;
@@ -261,6 +268,7 @@ LM_INLINE bool slack_is_zero(const void *p, size_t bytes, size_t slack) {
  * bytes there, as two words: programs have often just written one word, and a load of both at once
  * would wait for the cache. */
 LM_INLINE bool short_slack_is_zero(const void *p, size_t bytes, size_t slack) {
+    LM_ASSERT(slack <= 15 && bytes >= 16);
     static const LM_ALIGNED(32) unsigned char none_then_all[32] = {
         [16] = 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
     const lm_word_anywhere_t *mask =
@@ -394,6 +402,7 @@ LM_INLINE bool begins_block(const lm_page_t *page, const void *p) {
 
 /* Puts a freed and wiped block into the quarantine. small: its class is small. */
 LM_INLINE void secure_set_aside(const lm_page_t *page, void *p, bool small) {
+    LM_ASSERT(!small || page->block_bytes <= LM_SMALL_MOST);
     unsigned size_class = lm_load_relaxed(&page->foreign_class);
     if (LM_UNLIKELY(!lm_quarantine_put(lm_heap_self,
                                        small ? size_class : lm_quarantine_ring(size_class), p)))

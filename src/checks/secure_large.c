@@ -99,11 +99,13 @@ static bool secure_large_borrow(int64_t *left, size_t bytes) {
 }
 
 static void secure_large_refill(int64_t *left, int64_t most) {
+    LM_ASSERT(lm_load_relaxed(left) <= most);
     int64_t bytes = lm_load_relaxed(left) + most / REST;
     lm_store_relaxed(left, bytes < most ? bytes : most);
 }
 
 static unsigned cleared_of(const lm_page_t *page) {
+    LM_ASSERT((lm_held_cleared(page) & ~(unsigned)SHUT) <= CLEARED_GONE);
     return lm_held_cleared(page) & ~(unsigned)SHUT;
 }
 static bool is_shut(const lm_page_t *page) { return (lm_held_cleared(page) & SHUT) != 0; }
@@ -123,6 +125,7 @@ static size_t secure_large_slices_for(size_t room) {
 /* ---- Canaries ---- */
 
 static uint64_t canary_at(const char *end) {
+    LM_ASSERT(lm_load_relaxed(&lm_secret) != 0);
     uint64_t x = ((uintptr_t)end ^ lm_load_relaxed(&lm_secret)) * 0x9e3779b97f4a7c15u;
     return (x ^ (x >> 32)) | 0x0101010101010101u; /* no byte is 0, because strings end in 0 */
 }
@@ -139,6 +142,7 @@ static size_t canary_bytes(const lm_page_t *page) {
 }
 
 void lm_large_trailer_write(lm_page_t *page, size_t bytes) {
+    LM_ASSERT(bytes > 0 && bytes <= lm_span_room(page));
     lm_secret_make(); /* the first large object may be older than the first page */
     page->bytes = bytes;
     char *end = lm_span_start(page) + bytes;
@@ -179,9 +183,9 @@ bool lm_large_intact(const lm_page_t *page, const char *function) {
 /* One register of every processor that loam supports: twice as fast as words. */
 typedef uint64_t __attribute__((vector_size(16), may_alias)) two_words_t;
 
-/* Returns the first byte that is not zero. Returns NULL iff there is none. at and bytes are
- * multiples of LINE. */
+/* Returns the first byte that is not zero. Returns NULL iff there is none. */
 static const char *not_zero(const char *at, size_t bytes) {
+    LM_ASSERT(((uintptr_t)at | bytes) % SECURE_LARGE_LINE == 0);
     for (const char *end = at + bytes; at < end; at += SECURE_LARGE_LINE) {
         const two_words_t *w = (const two_words_t *)(const void *)at;
         two_words_t any = w[0] | w[1] | w[2] | w[3];
@@ -212,6 +216,7 @@ static const char *look_at_resident(const char *start, size_t room) {
 /* Returns the first byte of a probe that is not zero. Returns NULL iff there is none. The probes
  * lie within what is cleared of a touched object. */
 static const char *look_at_probes(const char *start, size_t room) {
+    LM_ASSERT(room >= LIGHT_HEAD);
     size_t end = room > CLEAR_MOST ? HEAD : room;
     const char *found = NULL;
     for (size_t at = LIGHT_HEAD; at < end && found == NULL; at *= 4)
@@ -233,6 +238,7 @@ static const char *secure_large_look(const lm_page_t *page, bool all, bool *whol
     const char *start = lm_span_start(page);
     size_t room = lm_span_room(page);
     unsigned cleared = cleared_of(page);
+    LM_ASSERT(page->range == 0);
     const char *found;
     *whole = false;
     if (is_shut(page)) {
@@ -263,6 +269,7 @@ static bool untouched(lm_page_t *page, bool all, bool *whole) {
     char *start = lm_span_start(page);
     *whole = false;
     size_t room = lm_span_room(page);
+    LM_ASSERT(found >= start && found < start + room);
     lm_wrong(LM_WRONG_INSIDE + LM_MISTAKE_USE_AFTER_FREE,
              "%p was written after its free: at byte %zu of %zu (a large object, ", (void *)start,
              (size_t)(found - start), room);
@@ -311,6 +318,7 @@ static unsigned clear_touched(lm_page_t *page) {
 /* Reads each page, and clears pages that are not zero. Untouched pages stay out of memory. */
 static void scan(char *start, size_t room) {
     size_t page = lm_os_page_bytes();
+    LM_ASSERT(room % page == 0);
     for (size_t at = 0; at < room; at += page) {
         if (not_zero(start + at, page) != NULL) memset(start + at, 0, page);
     }
@@ -320,6 +328,7 @@ static void scan(char *start, size_t room) {
 static unsigned clear(lm_page_t *page) {
     char *start = lm_span_start(page);
     size_t room = lm_span_room(page), bytes = page->bytes;
+    LM_ASSERT(bytes <= room);
     if (!page->known_zero) return clear_touched(page);
     memset(start + bytes, 0, canary_bytes(page));
     memset(start, 0, LIGHT_HEAD);
@@ -335,6 +344,7 @@ static unsigned clear(lm_page_t *page) {
 /* Checks a span that is held no more, and gives it to the arena. rested: see lm_span_give. No lock
  * held. */
 static void secure_large_give_back(lm_page_t *page, bool rested) {
+    LM_ASSERT(page->kind == LM_KIND_META);
     bool whole;
     (void)untouched(page, false, &whole);
     lm_span_let_out(page, is_shut(page), rested);
@@ -373,6 +383,7 @@ static void give_back_excess(lm_page_t *page) {
 }
 
 void lm_large_keep(lm_page_t *page, bool touch) {
+    LM_ASSERT(page->kind == LM_KIND_LARGE);
     lm_store_relaxed(&lm_span_let_go, let_all_go); /* relaxed: every store is equal */
     if (LM_UNLIKELY(page->range != 0)) {           /* the memory's user may want it back */
         if (touch) memset(lm_span_start(page), 0, lm_span_room(page));
@@ -405,12 +416,14 @@ static lm_held_want_t want(const struct loam_heap *fheap, size_t bytes, size_t r
         want.most_sparse = lm_align_up(room, LM_SLICE_BYTES);
     if (want.most_dense > want.most_sparse) want.most_dense = want.most_sparse;
     if (want.most_dense < room) want.most_dense = room;
+    LM_ASSERT(want.most_dense <= want.most_sparse);
     return want;
 }
 
 static lm_page_t *take_again(size_t room, const lm_held_want_t *want, bool *zero) {
     lm_page_t *page = lm_held_take(room, want);
     if (page == NULL) return NULL;
+    LM_ASSERT(page->kind == LM_KIND_LARGE && lm_span_room(page) >= room);
     /* The span is returned, as an object that was in use. */
     if (is_shut(page) && !lm_span_open(page)) {
         lm_large_comes_else(page->bytes);
@@ -441,6 +454,7 @@ static lm_page_t *take_new(const struct loam_heap *fheap, size_t room, size_t al
     page->known_zero = clean;
     page->in_memory = !clean;
     lm_span_no_guard(page);
+    LM_ASSERT(lm_span_room(page) >= room);
     if (page->range != 0 || !guarded) return page;
     /* Adds slices at random only to clean memory that gets a guard: used memory would be lost to
      * the guard, and without a guard the slices would be the object's. */
@@ -452,6 +466,7 @@ static lm_page_t *take_new(const struct loam_heap *fheap, size_t room, size_t al
 
 lm_page_t *lm_large_take(const struct loam_heap *fheap, size_t bytes, size_t align_slices,
                          bool *zero) {
+    LM_ASSERT(bytes > 0 && lm_is_pow2(align_slices));
     size_t room = whole_pages(bytes);
     /* A held span may lie anywhere, so a heap or process with a range takes none. Relaxed: a range
      * that opens now serves the next request. */
@@ -461,10 +476,11 @@ lm_page_t *lm_large_take(const struct loam_heap *fheap, size_t bytes, size_t ali
     return page != NULL ? page : take_new(fheap, room, align_slices, zero);
 }
 
-/* Clears the tail of an object that becomes shorter, to the extent that a freed object is cleared.
- * from and to are multiples of a system page. */
+/* Clears the tail of an object that becomes shorter, to the extent that a freed object is
+ * cleared. */
 static void clear_tail(lm_page_t *page, size_t from, size_t to) {
     if (from >= to) return;
+    LM_ASSERT((from | to) % lm_os_page_bytes() == 0);
     char *at = lm_span_start(page) + from;
     size_t bytes = to - from;
     bool long_one = bytes > CLEAR_MOST;
@@ -477,6 +493,7 @@ static void clear_tail(lm_page_t *page, size_t from, size_t to) {
  * space for. */
 static bool secure_large_make_room(lm_page_t *page, size_t room, size_t before, bool roomier,
                                    size_t *fresh) {
+    LM_ASSERT(page->bias == 0 && room % lm_os_page_bytes() == 0);
     size_t had = page->slices;
     bool zero = false;
     bool grows = room > before && roomier;
@@ -499,6 +516,7 @@ static bool secure_large_make_room(lm_page_t *page, size_t room, size_t before, 
         page->in_memory = true;
     }
     (void)lm_span_guard(page, roomy);
+    LM_ASSERT(lm_span_room(page) >= room);
     return true;
 }
 
@@ -539,6 +557,7 @@ lm_page_t *lm_large_move(lm_page_t *page, size_t bytes, bool roomy) {
     target->known_zero = false;
     target->in_memory = true;
     lm_span_no_guard(target);
+    LM_ASSERT(lm_span_room(target) >= room);
     (void)lm_span_guard(target, room);
     return target;
 }

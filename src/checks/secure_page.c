@@ -28,9 +28,11 @@ enum {
 lm_divisor_t lm_divisors[LM_CLASSES];
 
 void lm_secure_class(unsigned size_class, size_t bytes) {
+    LM_ASSERT(size_class > 0 && size_class < LM_CLASSES && bytes > 0);
     uint32_t shift = (uint32_t)__builtin_ctzl(bytes), odd = (uint32_t)(bytes >> shift);
     uint32_t inverse = odd; /* right in 3 bits; each step doubles that number */
     for (int i = 0; i < 4; i++) inverse *= 2 - odd * inverse;
+    LM_ASSERT(odd * inverse == 1);
     /* Relaxed: all threads write equal values, and a thread with a block of such a page has
      * synchronised with the page's maker. */
     lm_store_relaxed(&lm_divisors[size_class].shift, shift);
@@ -45,6 +47,7 @@ void lm_secure_class(unsigned size_class, size_t bytes) {
 bool lm_secure_page_begin(lm_page_t *page, unsigned size_class, bool zero) {
     lm_store_relaxed(&page->raw, false); /* relaxed: no other thread knows the page yet */
     if (page->range != 0) return zero;   /* a range has descriptors of its own */
+    LM_ASSERT(page->kind == LM_KIND_PAGE && page->slices > 0);
     bool wiped = page->slices == 1 && page->wiped_class == size_class, wholly = true;
     for (size_t i = 0; i < page->slices; i++) {
         wholly = wholly && page[i].wiped_class == LM_WIPED_WHOLLY;
@@ -54,6 +57,7 @@ bool lm_secure_page_begin(lm_page_t *page, unsigned size_class, bool zero) {
 }
 
 void lm_secure_page_end(lm_page_t *page) {
+    LM_ASSERT(page->carved <= page->capacity);
     bool all = page->fresh || page->carved == page->capacity;
     if (lm_is_offset(page)) all = false; /* its blocks keep their shifts, and so are not zero */
     if (page->range == 0 && page->slices == 1 && all) page->wiped_class = page->size_class;
@@ -90,6 +94,8 @@ static void touch_ends(char *first, uint32_t n, size_t bytes) {
  * run, so that a block with a canary lies before the others. */
 lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n) {
     size_t bytes = page->block_bytes;
+    LM_ASSERT(n > 0 && page->carved + n <= page->capacity);
+    LM_ASSERT(first == lm_span_start(page) + page->carved * bytes);
     if (page->fresh)
         touch_ends(first, n, bytes);
     else
@@ -113,6 +119,7 @@ lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n) {
         list = *one;
         *one = at > end ? (lm_block_t *)(void *)(at -= bytes) : among[--left];
     }
+    LM_ASSERT(list != NULL && at == end); /* all n blocks are linked */
     return list;
 }
 

@@ -77,8 +77,10 @@ static uint32_t sites_no_room(void) {
 }
 
 /* Returns the trace's number, after it was added if it was new. Returns 0 iff it is empty or has no
- * room. Lock held. */
+ * room. */
 static uint32_t trace_number(const trace_t *trace) {
+    LM_ASSERT(lm_lock_held(&sites_lock));
+    LM_ASSERT(trace->depth <= SITES_MOST);
     if (trace->depth == 0) return 0;
     if (traces == NULL) traces = (trace_t *)room(TRACES * sizeof(trace_t));
     if (traces == NULL) return sites_no_room();
@@ -110,16 +112,19 @@ uint32_t lm_sites_number(const lm_site_t *places, size_t depth) {
 static trace_t sites_here(void) {
     trace_t trace = {0};
     trace.depth = (uint32_t)lm_os_trace(NULL, trace.places, lm_load_relaxed(&recorded));
+    LM_ASSERT(trace.depth <= SITES_MOST);
     return trace;
 }
 
 /* ---- Objects ---- */
 
 static entry_t *bucket_of(unsigned table, const void *p) {
+    LM_ASSERT(table < sites_count && sites_tables[table] != NULL);
     return sites_tables[table] + mixed((uintptr_t)p >> 4) % BUCKETS * BUCKET;
 }
 
 static entry_t *sites_find(const void *p) {
+    LM_ASSERT(lm_lock_held(&sites_lock));
     for (unsigned t = 0; t < sites_count; t++) {
         entry_t *entry = bucket_of(t, p);
         for (unsigned i = 0; i < BUCKET; i++, entry++) {
@@ -132,6 +137,7 @@ static entry_t *sites_find(const void *p) {
 /* Returns an entry for a new object: an empty one, or that of a freed object. Returns NULL iff
  * there is none. */
 static entry_t *spare(const void *p) {
+    LM_ASSERT(lm_lock_held(&sites_lock) && sites_count <= TABLES_MOST);
     for (unsigned t = 0; t < sites_count; t++) {
         entry_t *entry = bucket_of(t, p), *freed = NULL;
         for (unsigned i = 0; i < BUCKET; i++, entry++) {
@@ -168,6 +174,7 @@ static bool sites_wanted(void) {
 }
 
 void lm_sites_allocated(const void *p) {
+    LM_ASSERT(p != NULL); /* an entry of NULL is an empty one */
     if (LM_LIKELY(!sites_wanted())) return;
     trace_t trace = sites_here();
     unsigned thread = lm_port_thread_id();
@@ -198,6 +205,7 @@ uint32_t lm_sites_of(const void *p) {
     lm_lock_take(&sites_lock);
     const entry_t *entry = sites_find(p);
     uint32_t number = entry != NULL ? entry->allocated : 0;
+    LM_ASSERT(number < TRACES);
     lm_lock_give(&sites_lock);
     return number;
 }
@@ -256,6 +264,7 @@ static void report_more(bool written) {
 void lm_sites_about(const void *p) { *about_here() = p; }
 
 void lm_sites_record(unsigned depth) {
+    LM_ASSERT(depth <= SITES_MOST);
     inside = true;
     if (depth != 0) lm_os_trace_prepare();
     inside = false;

@@ -42,17 +42,22 @@ static bool tools_lock_taken(void) {
     return false;
 }
 
-/* Removes and returns the oldest span of the list, which is not empty. Lock held. */
+/* Removes and returns the oldest span of the list. */
 static lm_page_t *tools_pop(void) {
     lm_page_t *span = oldest;
+    LM_ASSERT(lm_lock_held(&tools_lock));
+    LM_ASSERT(span != NULL && count > 0 && kept_bytes >= tools_bytes_of(span));
     oldest = span->notified;
     if (oldest == NULL) newest = NULL;
     count--;
     kept_bytes -= tools_bytes_of(span);
+    LM_ASSERT((oldest == NULL) == (count == 0));
     return span;
 }
 
 static void tools_push(lm_page_t *span) {
+    LM_ASSERT(lm_lock_held(&tools_lock));
+    LM_ASSERT(span->kind == LM_KIND_META && count < TOOLS_MOST);
     span->notified = NULL;
     if (newest != NULL)
         newest->notified = span;
@@ -61,6 +66,7 @@ static void tools_push(lm_page_t *span) {
     newest = span;
     count++;
     kept_bytes += tools_bytes_of(span);
+    LM_ASSERT(kept_bytes <= TOOLS_MOST_BYTES);
 }
 
 static void tools_give(lm_page_t *span, bool rested) {

@@ -62,12 +62,14 @@ static bool zero_make(chunk_t *chunk) {
         lm_os_release(at, bytes, false);
         at = (char *)none - CHUNK_BYTES;
     }
+    LM_ASSERT(lm_load_relaxed(&chunk->used) == (uint64_t *)(void *)(at + CHUNK_BYTES));
     /* All threads store an equal value. Release: the store of the bitmap comes before it. */
     lm_store_release(&chunk->start, (uintptr_t)at);
     return true;
 }
 
 static void *zero_take(chunk_t *chunk, uintptr_t start) {
+    LM_ASSERT(start != 0);
     /* Relaxed: a starting point, which other threads move as well. */
     uint32_t first = lm_add_relaxed(&chunk->next, 1);
     for (uint32_t i = 0; i < WORDS; i++) {
@@ -111,6 +113,7 @@ static chunk_t *chunk_of(const void *p) {
 }
 
 static size_t zero_slot_of(const chunk_t *chunk, const void *p) {
+    LM_ASSERT((uintptr_t)p - lm_load_relaxed(&chunk->start) < CHUNK_BYTES);
     return ((uintptr_t)p - chunk->start) / SLOT;
 }
 
@@ -136,6 +139,7 @@ lm_page_t *lm_zero_checked(const void *p, const char *function, bool *inside) {
 /* Frees p, or reports a double free: of two frees at once, one finds the bit cleared. */
 void lm_zero_free(void *p) {
     chunk_t *chunk = chunk_of(p);
+    LM_ASSERT(chunk != NULL && (uintptr_t)p % SLOT == 0);
     size_t slot = zero_slot_of(chunk, p);
     uint64_t bit = (uint64_t)1 << slot % WORD_BITS;
     bool inside;

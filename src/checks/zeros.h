@@ -49,6 +49,7 @@ LM_INLINE void lm_wipe_four(char *p) {
 LM_INLINE size_t lm_inner_pair(size_t bytes) { return (size_t)(bytes >= 32) << 4; }
 
 LM_INLINE bool lm_is_zero_from(const void *from, size_t bytes) {
+    LM_ASSERT(bytes >= 16 && ((uintptr_t)from | bytes) % 16 == 0);
     const char *p = (const char *)from, *last = p + bytes - 16;
     lm_two_words_t any;
     if (LM_LIKELY(bytes <= LM_ZEROS_FOUR)) {
@@ -69,6 +70,7 @@ LM_INLINE bool lm_is_zero_from(const void *from, size_t bytes) {
 }
 
 LM_INLINE void lm_wipe_short(void *block, size_t bytes) {
+    LM_ASSERT(bytes >= 16 && bytes <= LM_ZEROS_EIGHT && ((uintptr_t)block | bytes) % 16 == 0);
     char *p = (char *)block, *last = p + bytes - 16;
     if (LM_LIKELY(bytes <= LM_ZEROS_FOUR)) {
         size_t in = lm_inner_pair(bytes);
