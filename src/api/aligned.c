@@ -46,11 +46,13 @@ static void *aligned_freed(void *p) {
 }
 
 static void *aligned_resize(void *p, size_t size, size_t align, size_t offset) {
+    LM_ASSERT(lm_is_pow2(align));
     if (p == NULL) return lm_malloc_aligned_offset(size, align, offset);
     return size != 0 ? lm_realloc_aligned_offset(p, size, align, offset) : aligned_freed(p);
 }
 
 static void *aligned_resize_zeroed(void *p, size_t size, size_t align, size_t offset) {
+    LM_ASSERT(lm_is_pow2(align));
     if (p == NULL) return lm_zalloc_aligned_offset(size, align, offset);
     return size != 0 ? lm_recalloc(p, size, align, offset) : aligned_freed(p);
 }

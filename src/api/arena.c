@@ -22,6 +22,7 @@ static lm_range_kind_t kind_of(unsigned flags, int node) {
 
 /* Stores the new arena in *arena, unless NULL, and returns `result`. */
 static int api_arena_given(int result, loam_arena *made, loam_arena **arena) {
+    LM_ASSERT(result != 0 || made != NULL);
     if (arena != NULL) *arena = made;
     return result;
 }
@@ -155,6 +156,7 @@ static void api_arena_failed(const char *what, size_t mib, int result) {
 static void reserve_pages(const char *what, size_t page_bytes, size_t count,
                           const lm_at_start_t *want) {
     if (count == 0) return;
+    LM_ASSERT(want->timeout_ms <= UINT32_MAX);
     lm_reserve_t pages;
     struct loam_arena *range;
     int result = -EINVAL;

@@ -141,6 +141,7 @@ static long glibc_number(const char *text, size_t length) {
         if (digit >= base) break;
         value = value > (LONG_MAX - digit) / base ? LONG_MAX : value * base + digit;
     }
+    LM_ASSERT(value >= 0);
     return minus ? -value : value;
 }
 
@@ -151,6 +152,7 @@ static bool glibc_fits(const glibc_row_t *row, long value) {
 
 static void setting(const glibc_row_t *row, const char *whole, const char *value, size_t length,
                     bool aloud) {
+    LM_ASSERT(value > whole && value[-1] == '=');
     long n = glibc_number(value, length);
     lm_piece_t all = {whole, (size_t)(value - whole) + length};
     if (!glibc_fits(row, n)) {
@@ -179,6 +181,7 @@ static void read_tunable(const char *pair, size_t length, bool aloud) {
     const char *equals = memchr(pair, '=', length);
     if (equals == NULL || length < front || strncmp(pair, NAMES, front) != 0) return;
     const char *name = pair + front;
+    LM_ASSERT(equals >= name && equals < pair + length);
     size_t bytes = (size_t)(equals - name), left = length - (size_t)(equals + 1 - pair);
     for (size_t i = 0; i < ROWS; i++) {
         if (strlen(glibc_rows[i].tunable) != bytes ||
@@ -216,6 +219,7 @@ void lm_glibc_read(char **environment, bool aloud) {
 static uint32_t glibc_said;
 
 static void say_once(const glibc_row_t *row, int value) {
+    LM_ASSERT(row->name != NULL && row - glibc_rows < 32);
     uint32_t bit = (uint32_t)1 << (row - glibc_rows);
     if (!is_verbose()) return;
     if (!does(row, value) && (__atomic_fetch_or(&glibc_said, bit, __ATOMIC_RELAXED) & bit) != 0)

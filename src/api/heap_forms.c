@@ -64,6 +64,7 @@ void *loam_heap_reallocf(loam_heap *heap, void *p, size_t size) {
 }
 
 static void *heap_forms_resize(loam_heap *heap, void *p, size_t size, size_t align) {
+    LM_ASSERT(lm_is_pow2(align));
     if (p == NULL) return lm_fheap_malloc_aligned(heap, size, align);
     return size != 0 ? lm_fheap_realloc_aligned(heap, p, size, align) : heap_forms_freed(p);
 }
@@ -74,6 +75,7 @@ void *loam_heap_realloc_aligned(loam_heap *heap, void *p, size_t size, size_t al
 }
 
 static void *heap_forms_resize_zeroed(loam_heap *heap, void *p, size_t size, size_t align) {
+    LM_ASSERT(lm_is_pow2(align));
     if (p == NULL) return lm_fheap_zalloc_aligned(heap, size, align);
     return size != 0 ? lm_fheap_recalloc(heap, p, size, align) : heap_forms_freed(p);
 }

@@ -19,6 +19,7 @@ void *loam_memalign(size_t align, size_t size) {
     if (align > SIZE_MAX / 2 + 1) return lm_failed(EINVAL);
     size_t power = 16;
     while (power < align) power *= 2;
+    LM_ASSERT(lm_is_pow2(power));
     return loam_malloc_aligned(size, power);
 }
 
@@ -32,6 +33,7 @@ int loam_posix_memalign(void **result, size_t align, size_t size) {
         return ENOMEM;
     }
     errno = before;
+    LM_ASSERT((uintptr_t)p % align == 0);
     *result = p;
     return 0;
 }
@@ -40,6 +42,7 @@ void *loam_valloc(size_t size) { return loam_malloc_aligned(size, lm_os_page_byt
 
 void *loam_pvalloc(size_t size) {
     size_t page = lm_os_page_bytes();
+    LM_ASSERT(lm_is_pow2(page));
     if (size > LM_REQUEST_MOST - page) { /* the sum would wrap around */
         lm_refused(size, true);
         return lm_failed(ENOMEM);
@@ -63,6 +66,7 @@ int loam_malloc_trim(size_t pad) {
 /* Returns the number of blocks of the classes [first, end) that were freed and are in no thread's
  * free list of malloc. */
 static size_t free_blocks(const lm_heap_stats_t *stats, unsigned first, unsigned end) {
+    LM_ASSERT(first <= end && end <= LM_CLASSES);
     size_t blocks = 0;
     for (unsigned c = first; c < end; c++) blocks += stats->of_class[c].freed;
     return blocks;

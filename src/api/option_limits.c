@@ -32,7 +32,10 @@ typedef struct limits {
     size_t bytes[LIMITS];
 } limits_t;
 
-static int limit_of(option_name_t option) { return option == OPTION_LIMIT_HARD ? HARD : SOFT; }
+static int limit_of(option_name_t option) {
+    LM_ASSERT(lm_option_limits(option));
+    return option == OPTION_LIMIT_HARD ? HARD : SOFT;
+}
 
 /* Returns whether the source has given a value, and stores it in *bytes. Sequentially consistent,
  * with the store in note: of two threads that set limits at once, the one that settles last sees
@@ -44,6 +47,8 @@ static bool option_limits_said(int limit, source_t source, size_t *bytes) {
 }
 
 static void option_limits_note(int limit, source_t source, size_t bytes) {
+    LM_ASSERT(source > BY_DEFAULT && source < SOURCES);
+    LM_ASSERT(bytes < SIZE_MAX); /* it is stored plus one */
     /* Relaxed: the thread that records a value settles afterwards. */
     lm_store_relaxed(&any_given, true);
     /* Sequentially consistent: see said(). */
@@ -52,6 +57,7 @@ static void option_limits_note(int limit, source_t source, size_t bytes) {
 
 /* Returns the strongest source weaker than `below` that has given a value. */
 static source_t strongest(int limit, source_t below, size_t *bytes) {
+    LM_ASSERT(below > BY_DEFAULT && below <= SOURCES);
     source_t source = below - 1;
     while (!option_limits_said(limit, source, bytes)) source--;
     return source;
@@ -106,6 +112,7 @@ static lm_line_t cause(const limits_t *now, int limit) {
 
 /* Reports that the value of `source` is ignored. */
 static void option_limits_report(const limits_t *now, int limit, source_t source, size_t bytes) {
+    LM_ASSERT(source > now->by[limit] && source < SOURCES);
     lm_report("loam: %s=%s ignored: it is %s %s", lm_option_named(options[limit], source).text,
               lm_option_value_text(options[limit], 0, bytes).text,
               limit == SOFT ? "above" : "below", cause(now, 1 - limit).text);

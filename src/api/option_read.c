@@ -35,6 +35,7 @@ typedef struct reading {
  * own name after an alias. Reports mentions that do not count. */
 static bool option_read_counts(reading_t *reading, option_name_t option, lm_piece_t name,
                                bool alias) {
+    LM_ASSERT(name.text != NULL); /* NULL: the option was not given */
     const char *prefix = lm_option_prefix(reading->source);
     lm_piece_t before = reading->given[option];
     bool again = before.text != NULL, better = again && !alias && reading->by_alias[option];
@@ -78,6 +79,7 @@ static void report_value(const reading_t *reading, option_name_t option, size_t 
 }
 
 static void read_pair(reading_t *reading, lm_piece_t name, lm_piece_t value) {
+    LM_ASSERT(value.text != NULL);
     const char *prefix = lm_option_prefix(reading->source);
     option_name_t option;
     size_t factor, number;

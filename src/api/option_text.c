@@ -21,6 +21,7 @@ lm_piece_t lm_piece(const char *text) { return (lm_piece_t){text, strlen(text)};
 bool lm_option_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
 static lm_piece_t trimmed(const char *text, const char *end) {
+    LM_ASSERT(text <= end);
     while (text < end && lm_option_blank(*text)) text++;
     while (end > text && lm_option_blank(end[-1])) end--;
     return (lm_piece_t){text, (size_t)(end - text)};
@@ -85,6 +86,7 @@ static void add_number(lm_line_t *line, lm_unit_t unit, size_t number) {
         suffix += 2; /* always ms, as in the table, so that values can be compared at a glance */
     else
         while (*suffix->text != '\0' && (number == 0 || number % suffix->factor != 0)) suffix++;
+    LM_ASSERT(number % suffix->factor == 0); /* the text says exactly this number */
     lm_line_add(line, "%zu%s", number / suffix->factor, suffix->text);
 }
 
@@ -103,6 +105,7 @@ static bool is_suffix(lm_piece_t piece, lm_unit_t unit, const suffix_t *suffix) 
 /* Parses a whole number with a suffix of its unit; without a suffix it counts units of `plain`.
  * Returns false iff it is no number, or too large for a word. */
 static bool parse_number(lm_piece_t piece, lm_unit_t unit, size_t plain, size_t *number) {
+    LM_ASSERT(plain > 0);
     size_t i = 0, value = 0;
     for (; i < piece.length && piece.text[i] >= '0' && piece.text[i] <= '9'; i++) {
         size_t digit = (size_t)(piece.text[i] - '0');
@@ -168,6 +171,7 @@ static bool parse_set(lm_piece_t piece, const char *words, size_t *number) {
         while (end < piece.length && piece.text[end] != '+' && piece.text[end] != ',') end++;
         if (!parse_words((lm_piece_t){piece.text + at, end - at}, words, &word_number))
             return false;
+        LM_ASSERT(word_number <= 8 * sizeof bits);
         if (word_number > 0) bits |= (size_t)1 << (word_number - 1);
         at = end + 1;
     }
@@ -208,6 +212,7 @@ bool lm_option_parse(const lm_option_t *option, size_t factor, lm_piece_t piece,
 }
 
 lm_line_t lm_option_text(const lm_option_t *option, size_t factor, size_t number) {
+    LM_ASSERT(!option->path);
     lm_line_t line = {0};
     if (option->set) {
         add_set(&line, option->words, number);

@@ -94,6 +94,7 @@ __attribute__((used)) static const char *const boots = &lm_force_constructor;
 static char rows_path[LM_OPTION_PATH];
 
 lm_line_t lm_option_value_text(option_name_t name, size_t factor, size_t number) {
+    LM_ASSERT(name < OPTION_COUNT);
     const lm_option_t *option = &lm_option_table[name];
     if (!option->path) return lm_option_text(option, factor, number);
     lm_line_t line = {0};
@@ -113,7 +114,10 @@ lm_line_t lm_option_value_text(option_name_t name, size_t factor, size_t number)
     } while (value != __atomic_load_n(&options_values[option], __ATOMIC_SEQ_CST))
 
 /* Relaxed: an independent word. */
-static size_t options_get(option_name_t option) { return lm_load_relaxed(&options_values[option]); }
+static size_t options_get(option_name_t option) {
+    LM_ASSERT(option < OPTION_COUNT);
+    return lm_load_relaxed(&options_values[option]);
+}
 
 size_t lm_option_get(option_name_t option) { return options_get(option); }
 
@@ -124,9 +128,15 @@ source_t lm_option_source(option_name_t option) {
     return (source_t)lm_load_relaxed(&sources[option]);
 }
 
-const char *lm_option_source_name(source_t source) { return source_names[source]; }
+const char *lm_option_source_name(source_t source) {
+    LM_ASSERT(source < SOURCES);
+    return source_names[source];
+}
 
-const char *lm_option_prefix(source_t source) { return prefixes[source]; }
+const char *lm_option_prefix(source_t source) {
+    LM_ASSERT(source < SOURCES);
+    return prefixes[source];
+}
 
 const char *lm_option_elsewhere(option_name_t option) {
     return elsewhere[lm_option_table[option].build];
@@ -195,6 +205,7 @@ static void apply(option_name_t option) {
 }
 
 static void set(option_name_t option, size_t value, source_t source) {
+    LM_ASSERT(option < OPTION_COUNT && source < SOURCES);
     /* Relaxed: for display only. */
     lm_store_relaxed(&sources[option], (uint8_t)source);
     /* Sequentially consistent: see PUT. */
@@ -203,7 +214,10 @@ static void set(option_name_t option, size_t value, source_t source) {
 }
 
 void lm_option_store(option_name_t option, lm_piece_t piece, size_t value, source_t source) {
+    LM_ASSERT(lm_option_table[option].words != NULL || lm_option_table[option].path ||
+              value <= lm_option_table[option].most);
     if (lm_option_table[option].path && piece.text != NULL) {
+        LM_ASSERT(piece.length < sizeof rows_path);
         memcpy(rows_path, piece.text, piece.length);
         rows_path[piece.length] = '\0';
     }

@@ -61,6 +61,7 @@ bool lm_sites_expected(unsigned *depth) {
     if (config != NULL) sites_early_read_program(config, &sites, &environment);
     if (LOAM_READ_ENVIRONMENT && environment.value != 0 && !lm_os_secure())
         sites_early_read_environment(variables, &sites);
+    LM_ASSERT(sites.value <= lm_option_table[OPTION_RECORD_SITES].most);
     *depth = (unsigned)sites.value;
     return true;
 }

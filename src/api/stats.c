@@ -51,10 +51,12 @@ static void each_row(loam_stats_t *stats, void (*change)(loam_stats_count *row, 
 }
 
 static void set_base(loam_stats_count *row, size_t index) {
+    LM_ASSERT(index < ROWS_MOST);
     lm_store_relaxed(&base.freed[index], row->freed);
 }
 
 static void less_base(loam_stats_count *row, size_t index) {
+    LM_ASSERT(index < ROWS_MOST);
     uint64_t freed = lm_load_relaxed(&base.freed[index]);
     if (freed > row->freed) freed = row->freed; /* it was read before the reset */
     row->total -= freed;
@@ -188,6 +190,7 @@ static bool room_for(const loam_stats_t *stats, size_t bytes) {
 }
 
 static int stats_hand_over(loam_stats_t *to, size_t bytes, loam_stats_t *from) {
+    LM_ASSERT(room_for(to, bytes));
     if (bytes > sizeof *from) bytes = sizeof *from;
     from->bytes = (uint32_t)bytes;
     memcpy(to, from, bytes);

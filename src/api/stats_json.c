@@ -15,6 +15,7 @@ typedef struct out {
 } out_t;
 
 static void stats_json_send(const out_t *out, const lm_line_t *line) {
+    LM_ASSERT(line->used < LM_LINE_BYTES - 1); /* nothing was cut off */
     out->sink(out->context, line->text, line->used);
 }
 
@@ -127,6 +128,7 @@ static void into_lines(void *context, const char *text, size_t length) {
             lm_line_add(line, "%c", text[i]);
             continue;
         }
+        LM_ASSERT(line->used < LM_LINE_BYTES);
         line->text[line->used] = '\0';
         lm_print("%s", line->text);
         line->used = 0;

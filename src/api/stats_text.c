@@ -11,6 +11,7 @@
 enum { STATS_TEXT_NAME = 12, COLUMN = 10, STATS_TEXT_UNIT = 6, COUNT = 11 };
 
 static void pad(lm_line_t *line, size_t to) {
+    LM_ASSERT(to < LM_LINE_BYTES); /* a full line would never reach it */
     while (line->used < to) lm_line_add(line, " ");
 }
 
@@ -23,11 +24,13 @@ static void add_right(lm_line_t *line, const lm_line_t *text, size_t width) {
 /* Appends n in units of `one`, rounded to a tenth: "12.3". From 1000 on it omits the tenth, to fit
  * a column. */
 static void add_tenths(lm_line_t *line, uint64_t n, uint64_t one) {
+    LM_ASSERT(one > 0);
     uint64_t whole = n / one, tenth = (n % one * 10 + one / 2) / one;
     if (tenth == 10) {
         whole++;
         tenth = 0;
     }
+    LM_ASSERT(tenth < 10);
     if (whole >= 1000)
         lm_line_add(line, "%zu", whole);
     else
@@ -58,6 +61,7 @@ static void add_count(lm_line_t *line, uint64_t n, size_t width) {
         uint64_t rest = n % part;
         part /= 1000;
         uint64_t group = rest / part;
+        LM_ASSERT(group < 1000);
         lm_line_add(&text, ",%zu%zu%zu", group / 100, group / 10 % 10, group % 10);
     }
     add_right(line, &text, width);
