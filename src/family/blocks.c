@@ -29,6 +29,7 @@ static bool classes_valid(const loam_blocks_options *options, unsigned *count, u
     size_t most;
     *count = 0;
     for (unsigned at = 0; lm_blocks_next_class(options, &at, largest, &most);) ++*count;
+    LM_ASSERT(*count != 0 && *count <= LOAM_BLOCKS_CLASSES);
     return true;
 }
 
@@ -68,7 +69,8 @@ static int set_memory(loam_blocks *blocks, const loam_blocks_options *options) {
     blocks->tables = lm_blocks_get(blocks, bytes, 64, &blocks->tables_got);
     if (blocks->tables == NULL) return LM_ENOMEM;
     if (blocks->fixed) {
-        (void)lm_blocks_set_fixed(blocks, options, (char *)blocks->tables, bytes);
+        bool fits = lm_blocks_set_fixed(blocks, options, (char *)blocks->tables, bytes);
+        LM_ASSERT(fits);
         return 0;
     }
     lm_blocks_set_tables(blocks, options, (char *)blocks->tables);
@@ -145,6 +147,7 @@ void loam_blocks_deinit(loam_blocks *blocks) {
         lm_tool_show_undefined(blocks->base, (size_t)(blocks->end - blocks->base));
     if (!blocks->fixed) lm_blocks_put_all(blocks);
     if (blocks->tables != NULL) lm_blocks_put(blocks, blocks->tables, blocks->tables_got);
+    LM_ASSERT(blocks->chunks == 0 && blocks->held_bytes == 0);
     loam_entry entry = blocks->entry;
     bool checked = blocks->checked;
     *blocks = (loam_blocks){.inline_edge = EDGE_NEVER,
@@ -172,6 +175,7 @@ size_t loam_blocks_pool_bytes(const loam_blocks_options *options) {
  * none. */
 static unsigned blocks_class_for(const loam_blocks *blocks, size_t bytes, size_t align) {
     unsigned i = blocks->sized_count, end = blocks->class_count;
+    LM_ASSERT(lm_is_pow2(align));
     if (align <= LOAM_BLOCKS_FIRST || blocks->fixed) {
         if (bytes > blocks->largest_bytes) return end;
         i = lm_blocks_class_of(blocks, bytes);
@@ -196,6 +200,7 @@ static void *take_sized(loam_blocks *blocks, size_t bytes, size_t align) {
 static size_t raw_bytes_of(const loam_blocks *blocks, const void *raw) {
     const loam_blocks_slab *slab = slab_of(raw);
     if (is_large(raw)) return (size_t)((const char *)slab + slab->got - (const char *)raw);
+    LM_ASSERT(slab->class_index < blocks->class_count);
     return blocks->classes[slab->class_index].block_bytes;
 }
 
@@ -206,6 +211,7 @@ static void *blocks_alloc_locked(loam_blocks *blocks, size_t bytes, size_t align
     if (blocks->fixed) {
         void *block = take_sized(blocks, bytes, align);
         if (block == NULL) return NULL;
+        LM_ASSERT(fixed_at(blocks, block) != UINT32_MAX);
         loam_blocks_class *class = &blocks->classes[fixed_at(blocks, block)];
         lm_tool_take(block, class->block_bytes);
         if (blocks->checked)
@@ -296,6 +302,7 @@ static bool owns(const loam_blocks *blocks, const loam_blocks_slab *slab, const 
 
 static void give_raw(loam_blocks *blocks, void *raw) {
     loam_blocks_slab *slab = slab_of(raw);
+    LM_ASSERT(!blocks->fixed && slab->owner == blocks);
     if (is_large(raw)) {
         lm_blocks_large_give(blocks, slab);
         return;
@@ -425,6 +432,7 @@ static bool blocks_stays(const loam_blocks *blocks, size_t old_bytes, size_t byt
  * wherever it fits. */
 static bool stays_fixed(loam_blocks *blocks, void *p, size_t bytes, bool always) {
     blocks_lock(blocks);
+    LM_ASSERT(fixed_at(blocks, p) != UINT32_MAX);
     loam_blocks_class *class = &blocks->classes[fixed_at(blocks, p)];
     size_t usable = usable_of(blocks, class);
     bool near = bytes <= usable &&

@@ -57,6 +57,7 @@ int loam_blocks_class_usage(const loam_blocks *blocks, unsigned index,
         return LM_EINVAL;
     }
     const loam_blocks_class *class = &blocks->classes[at];
+    LM_ASSERT(class->index == at);
     *usage = (loam_blocks_class_info){
         .block_bytes = usable_of(blocks, class),
         .block_count = class->carved,

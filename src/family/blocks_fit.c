@@ -85,6 +85,7 @@ static void set_groups(blocks_fit_group_t *groups, const loam_histogram *histogr
 }
 
 static uint64_t waste(const blocks_fit_group_t *from, const blocks_fit_group_t *to) {
+    LM_ASSERT(from < to);
     return to->class_bytes * (to->requests - from->requests) - (to->bytes - from->bytes);
 }
 
@@ -94,6 +95,7 @@ static void solve(const fit_t *fit, uint32_t *from, size_t first, size_t last, s
                   size_t high) {
     while (first <= last) {
         size_t middle = first + (last - first) / 2, best = low;
+        LM_ASSERT(low < first && low <= high);
         uint64_t least = UINT64_MAX;
         for (size_t i = low; i <= high && i < middle; i++) {
             uint64_t sum = fit->groups[i].before + waste(&fit->groups[i], &fit->groups[middle]);
@@ -129,8 +131,10 @@ int loam_blocks_fit(const loam_histogram *histogram, unsigned class_count, unsig
         for (size_t j = k + 1; j <= count; j++) fit.groups[j].before = fit.groups[j].now;
     }
     if (slack_bytes != NULL) *slack_bytes = fit.groups[count].before;
-    for (size_t j = count, k = class_count; k-- > 0; j = fit.from[k * (count + 1) + j])
+    for (size_t j = count, k = class_count; k-- > 0; j = fit.from[k * (count + 1) + j]) {
+        LM_ASSERT(k < j && j <= count); /* each smaller class has a group at least */
         classes[k] = fit.groups[j].class_bytes;
+    }
     return (int)class_count;
 }
 

@@ -103,6 +103,7 @@ LM_INLINE uint32_t fixed_at(const loam_blocks *blocks, const void *p) {
 /* Puts a block on the list of its class. */
 LM_INLINE void give_block(loam_blocks *blocks, uint32_t class_index, void *block) {
     void **head = &blocks->heads[class_index];
+    LM_ASSERT(block != NULL && class_index < blocks->class_count);
     set_link(block, 0, *head);
     *head = block;
 }
@@ -159,6 +160,7 @@ bool lm_blocks_next_class(const loam_blocks_options *options, unsigned *at, uint
 size_t lm_blocks_table_bytes(unsigned class_count, size_t largest_bytes);
 /* Returns the class of a request of so many bytes, at most the size of the largest class. */
 LM_INLINE unsigned lm_blocks_class_of(const loam_blocks *blocks, size_t bytes) {
+    LM_ASSERT(bytes <= blocks->largest_bytes);
     return blocks->class_of[(bytes + 7) / 8];
 }
 /* Sets up the tables at `at`, aligned to 16: classes, heads, class_of. */
@@ -171,6 +173,7 @@ bool lm_blocks_set_fixed(loam_blocks *blocks, const loam_blocks_options *options
 size_t lm_blocks_fixed_bytes(const loam_blocks_options *options, size_t each, bool checked);
 /* Returns the bytes of a block that objects may use. */
 LM_INLINE size_t usable_of(const loam_blocks *blocks, const loam_blocks_class *class) {
+    LM_ASSERT(class->block_bytes > blocks->guard_bytes);
     return class->block_bytes - blocks->guard_bytes;
 }
 /* Returns the class that p lies in. NULL after a report: p lies in no class or, if checked, is no

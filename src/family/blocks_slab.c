@@ -16,6 +16,7 @@ void *lm_blocks_bottom[2];
 /* ---- The source ---- */
 
 void *lm_blocks_get(loam_blocks *blocks, size_t bytes, size_t align, size_t *got) {
+    LM_ASSERT(blocks->source != NULL && bytes != 0);
     void *chunk = loam_source_get(blocks->source, bytes, align, got);
     if (LM_UNLIKELY(chunk == NULL) && lm_blocks_large_drop(blocks))
         chunk = loam_source_get(blocks->source, bytes, align, got);
@@ -29,6 +30,7 @@ void *lm_blocks_get(loam_blocks *blocks, size_t bytes, size_t align, size_t *got
 }
 
 void lm_blocks_put(loam_blocks *blocks, void *chunk, size_t got) {
+    LM_ASSERT(blocks->chunks > 0 && blocks->held_bytes >= got);
     lm_tool_show_undefined(chunk, got);
     blocks->chunks--;
     blocks->held_bytes -= got;
@@ -46,6 +48,7 @@ void lm_blocks_put(loam_blocks *blocks, void *chunk, size_t got) {
 static uint32_t colour_next(loam_blocks_class *class) {
     uint32_t colour = class->colour, step = LOAM_BLOCKS_FIRST;
     size_t room = LOAM_BLOCKS_SLAB_BYTES - class->first - slab_blocks(class) * class->stride;
+    LM_ASSERT(colour <= room && room < LOAM_BLOCKS_SLAB_BYTES);
     if (class->align > step) return 0;
     class->colour = colour + step <= room ? colour + step : 0;
     return colour;
@@ -72,10 +75,12 @@ static bool carve_anew(loam_blocks *blocks, loam_blocks_class *class) {
     } else if ((slab = slab_get(blocks, class)) == NULL) {
         return false;
     }
+    LM_ASSERT(slab->owner == blocks && slab->class_index == class->index);
     slab->next = class->slabs;
     class->slabs = slab;
     class->fresh = slab_first(slab);
     class->end = slab_end(class, slab);
+    LM_ASSERT(class->fresh < class->end && class->end <= (char *)slab + LOAM_BLOCKS_SLAB_BYTES);
     return true;
 }
 
@@ -87,6 +92,7 @@ static void check_carved(const loam_blocks *blocks, const loam_blocks_class *cla
         return;
     }
     const loam_blocks_slab *slab = class->slabs;
+    LM_ASSERT(slab != NULL && (const char *)block >= slab_first(slab));
     size_t number = (size_t)((const char *)block - slab_first(slab)) / class->stride;
     if (number < slab->spare_blocks) (void)lm_guard_check_freed(&blocks->entry, dead_tag(block));
 }
@@ -99,6 +105,7 @@ static void *blocks_slab_carve(loam_blocks *blocks, loam_blocks_class *class, ui
     char *first = class->fresh;
     if (LM_UNLIKELY(blocks->checked)) check_carved(blocks, class, first);
     size_t left = (size_t)(class->end - first) / class->stride;
+    LM_ASSERT(left > 0 && most > 0);
     uint32_t carved = left < most ? (uint32_t)left : most;
     char *block = first;
     for (uint32_t i = 1; i < carved; i++, block += class->stride)
@@ -106,6 +113,7 @@ static void *blocks_slab_carve(loam_blocks *blocks, loam_blocks_class *class, ui
     set_link(block, 0, NULL);
     class->fresh = block + class->stride;
     class->carved += carved;
+    LM_ASSERT(class->fresh <= class->end && (!blocks->fixed || class->carved <= class->limit));
     *count = carved;
     return first;
 }
@@ -121,6 +129,7 @@ static uint32_t carve_most(const loam_blocks *blocks, const loam_blocks_class *c
 void *lm_blocks_take(loam_blocks *blocks, loam_blocks_class *class) {
     void **head = &blocks->heads[class->index];
     void *block = *head;
+    LM_ASSERT(class == &blocks->classes[class->index]);
     if (LM_UNLIKELY(block == NULL)) {
         uint32_t count;
         if (class->chains != NULL) {
@@ -196,6 +205,7 @@ void lm_blocks_give_chain(loam_blocks *blocks, unsigned class_index, void *chain
 
 void *lm_blocks_large_take(loam_blocks *blocks, size_t bytes, size_t align) {
     size_t skip = align <= LOAM_BLOCKS_HEADER ? LOAM_BLOCKS_HEADER : LOAM_BLOCKS_SLAB_BYTES;
+    LM_ASSERT(!blocks->fixed && lm_is_pow2(align) && align <= LOAM_BLOCKS_SLAB_BYTES);
     if (bytes > (size_t)PTRDIFF_MAX - 2 * LOAM_BLOCKS_SLAB_BYTES) return NULL;
     size_t got;
     void *chunk = lm_blocks_get(blocks, skip + bytes, LOAM_BLOCKS_SLAB_BYTES, &got);
@@ -212,6 +222,8 @@ void *lm_blocks_large_take(loam_blocks *blocks, size_t bytes, size_t align) {
 }
 
 static void unlink_large(loam_blocks *blocks, loam_blocks_slab *slab) {
+    LM_ASSERT(blocks->large != NULL && blocks->large_count > 0);
+    LM_ASSERT(blocks->large_bytes >= slab->got);
     if (slab->sides[0] != NULL) {
         slab->sides[0]->next = slab->next;
     } else {
@@ -241,6 +253,7 @@ static bool gone_whole(const loam_blocks *blocks, const loam_blocks_slab *slab) 
 
 static void drop_oldest(loam_blocks *blocks) {
     loam_blocks_slab *slab = blocks->gone;
+    LM_ASSERT(slab != NULL);
     blocks->gone = slab->next;
     lm_blocks_put(blocks, slab, slab->got);
 }
@@ -250,6 +263,8 @@ void lm_blocks_large_bury(loam_blocks *blocks, loam_blocks_slab *slab, const loa
         lm_blocks_large_give(blocks, slab);
         return;
     }
+    LM_ASSERT(blocks->checked && (const char *)tag >= (const char *)slab + LOAM_BLOCKS_HEADER &&
+              (size_t)((const char *)(tag + 1) - (const char *)slab) <= slab->got);
     unlink_large(blocks, slab);
     slab->first = (uint32_t)((const char *)tag - (const char *)slab);
     slab->next = slab->sides[0] = NULL;
@@ -288,7 +303,9 @@ static void put_slabs(loam_blocks *blocks, loam_blocks_slab *slab) {
 }
 
 void lm_blocks_put_all(loam_blocks *blocks) {
+    LM_ASSERT(!blocks->fixed);
     while (blocks->large != NULL) lm_blocks_large_give(blocks, blocks->large);
+    LM_ASSERT(blocks->large_count == 0 && blocks->large_bytes == 0);
     for (unsigned i = 0; i < blocks->class_count; i++) {
         put_slabs(blocks, blocks->classes[i].slabs);
         put_slabs(blocks, blocks->classes[i].clean);
@@ -309,8 +326,10 @@ void loam_blocks_reset(loam_blocks *blocks) {
         if (is_large(tag->raw)) lm_blocks_large_bury(blocks, slab_of(tag->raw), tag);
     }
     while (blocks->large != NULL) lm_blocks_large_give(blocks, blocks->large);
+    LM_ASSERT(blocks->large_count == 0 && blocks->large_bytes == 0);
     for (unsigned i = 0; i < blocks->class_count; i++) {
         loam_blocks_class *class = &blocks->classes[i];
+        LM_ASSERT(class->fresh <= class->end);
         blocks->heads[i] = NULL;
         class->chains = NULL;
         class->chain_count = class->carved = 0;
@@ -339,6 +358,7 @@ void loam_blocks_reset(loam_blocks *blocks) {
 
 static size_t carved_of(const loam_blocks_class *class, const loam_blocks_slab *slab) {
     if (slab != class->slabs) return slab_blocks(class);
+    LM_ASSERT(slab_first(slab) <= class->fresh && class->fresh <= slab_end(class, slab));
     return (size_t)(class->fresh - slab_first(slab)) / class->stride;
 }
 
@@ -364,6 +384,7 @@ static void forget_empty(loam_blocks *blocks, loam_blocks_class *class) {
 
 static size_t trim_class(loam_blocks *blocks, loam_blocks_class *class) {
     size_t before = blocks->held_bytes;
+    LM_ASSERT(!blocks->fixed);
     put_slabs(blocks, class->clean);
     class->clean = NULL;
     while (class->chains != NULL) {
@@ -386,6 +407,7 @@ static size_t trim_class(loam_blocks *blocks, loam_blocks_class *class) {
             continue;
         }
         *link = slab->next;
+        LM_ASSERT(class->carved >= carved);
         class->carved -= carved;
         if (slab == newest) class->fresh = class->end = NULL;
         lm_blocks_put(blocks, slab, slab->got);
@@ -396,6 +418,7 @@ static size_t trim_class(loam_blocks *blocks, loam_blocks_class *class) {
     /* The newest slab may be another one now; nothing of it is left to be carved. */
     if (class->fresh == NULL && class->slabs != NULL)
         class->fresh = class->end = slab_end(class, class->slabs);
+    LM_ASSERT(class->slabs != NULL || (class->carved == 0 && class->fresh == class->end));
     return before - blocks->held_bytes;
 }
 

@@ -55,6 +55,7 @@ bool lm_blocks_next_class(const loam_blocks_options *options, unsigned *at, uint
         size_t more = options->max_blocks != NULL ? options->max_blocks[*at] : options->blocks_each;
         *most = more > SIZE_MAX - *most ? SIZE_MAX : *most + more;
     } while (++*at < count && rounded(options, classes[*at]) == *block_bytes);
+    LM_ASSERT(*block_bytes != 0 && *block_bytes <= LOAM_BLOCKS_LARGEST);
     return true;
 }
 
@@ -83,6 +84,7 @@ void lm_blocks_set_tables(loam_blocks *blocks, const loam_blocks_options *option
         if (!lm_blocks_next_class(options, &next, &block_bytes, &most)) break;
         bool apart = !blocks->fixed && block_bytes >= APART_FROM && block_bytes % APART_OF == 0;
         block_bytes += blocks->guard_bytes;
+        LM_ASSERT(i == 0 || classes[i - 1].block_bytes < block_bytes);
         uint32_t stride = apart ? block_bytes + BLOCKS_STATIC_LINE : block_bytes;
         classes[i] = (loam_blocks_class){
             .block_bytes = block_bytes,
@@ -96,8 +98,12 @@ void lm_blocks_set_tables(loam_blocks *blocks, const loam_blocks_options *option
         heads[i] = NULL;
         for (; granule <= block_bytes / 8; granule++) class_of[granule] = (uint8_t)i;
     }
+    LM_ASSERT(blocks->sized_count != 0 &&
+              classes[blocks->sized_count - 1].block_bytes == blocks->largest_bytes);
+    LM_ASSERT(granule == blocks->largest_bytes / 8 + 1); /* the length of class_of */
     for (uint32_t i = blocks->sized_count, bytes = ALIGNED_FIRST; i < blocks->class_count;
          i++, bytes *= 2) {
+        LM_ASSERT(bytes <= LOAM_BLOCKS_LARGEST);
         classes[i] = (loam_blocks_class){
             .block_bytes = bytes,
             .align = bytes,
@@ -221,6 +227,9 @@ bool lm_blocks_set_fixed(loam_blocks *blocks, const loam_blocks_options *options
         if (care == GUARD_IN_BLOCK) live += class->limit / 8 + 1;
     }
     blocks->end = at;
+    LM_ASSERT((size_t)(blocks->end - blocks->base) == layout.blocks);
+    LM_ASSERT((size_t)(blocks->end - memory) <= gap + bytes);
+    LM_ASSERT((size_t)(live - map) <= layout.map + layout.live);
     set_map(blocks, map, layout.map);
     if (blocks->watched) lm_tool_hide(blocks->base, (size_t)(blocks->end - blocks->base));
     return true;
@@ -229,6 +238,7 @@ bool lm_blocks_set_fixed(loam_blocks *blocks, const loam_blocks_options *options
 /* ---- Blocks ---- */
 
 static size_t index_in(const loam_blocks_class *class, const void *p) {
+    LM_ASSERT((const char *)p >= class->start && (const char *)p < class->end);
     return (size_t)((const char *)p - class->start) / class->block_bytes;
 }
 
@@ -258,6 +268,7 @@ LM_READS_ANYTHING static uint32_t note_at(const char *end) {
 
 /* Returns the note: 16 bits of the size, and 16 bits mixed from the address and the size. */
 static uint32_t note_of(const char *end, size_t bytes) {
+    LM_ASSERT(bytes <= 0xFFFF);
     uint32_t mixed = ((uint32_t)((uintptr_t)end >> 4) + (uint32_t)bytes * 0x9E37u) * 0x9E3779B1u;
     return (uint32_t)bytes ^ (mixed & 0xFFFF0000u) ^ 0x5A5A5A5Au;
 }
@@ -283,6 +294,7 @@ static void blocks_static_note(loam_blocks_class *class, void *block, size_t byt
     char *end = blocks_static_end_of(class, block), *guard = (char *)block + bytes;
     size_t left = class->block_bytes - bytes, index = index_in(class, block);
     if (class->noted == class->live) return;
+    LM_ASSERT(bytes <= class->block_bytes && (class->noted != NULL || left >= GUARD_BYTES));
     if (class->noted != NULL) {
         class->noted[index / 8] &= (uint8_t) ~(1 << index % 8);
         if (left < NOTE_BYTES) return;
@@ -403,6 +415,7 @@ void lm_blocks_fixed_taken(const loam_blocks *blocks, loam_blocks_class *class, 
     (void)blocks;
     if (class->live == NULL) return;
     size_t index = index_in(class, block);
+    LM_ASSERT(bytes <= usable_of(blocks, class));
     class->live[index / 8] |= (uint8_t)(1 << index % 8);
     lm_tool_show_undefined(block, class->block_bytes);
     memset(block, LM_FRESH_BYTE, bytes);
@@ -437,6 +450,7 @@ bool lm_blocks_fixed_check(const loam_blocks *blocks, const loam_blocks_class *c
 }
 
 void lm_blocks_fixed_reset(const loam_blocks *blocks, loam_blocks_class *class) {
+    LM_ASSERT(blocks->fixed && class->start <= class->fresh && class->gone <= class->end);
     if (class->live != NULL) {
         for (char *block = class->start; block < class->fresh; block += class->block_bytes)
             blocks_static_fill_dead(blocks, class, block);

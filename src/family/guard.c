@@ -100,6 +100,7 @@ LM_READS_ANYTHING static uintptr_t state_at(const loam_tag *tag) { return tag->s
 
 void *lm_guard_open(loam_entry *owner, void *raw, size_t raw_bytes, size_t bytes, size_t align,
                     const char *file, unsigned line) {
+    LM_ASSERT(raw_bytes >= lm_guard_head(align) + bytes + LM_GUARD_BYTES);
     lm_tool_show_undefined(raw, raw_bytes);
     loam_tag *tag = (loam_tag *)(void *)((char *)raw + lm_guard_head(align)) - 1;
     /* Written field by field: a compiler would use a slow instruction for the whole. */
@@ -133,6 +134,8 @@ void *lm_guard_open(loam_entry *owner, void *raw, size_t raw_bytes, size_t bytes
 void lm_guard_resize(loam_entry *owner, loam_tag *tag, size_t raw_bytes, size_t bytes) {
     unsigned char *object = (unsigned char *)(tag + 1);
     size_t old_bytes = tag->bytes, old_filled = filled_bytes(tag);
+    LM_ASSERT(owner->live != NULL && tag->owner == owner);
+    LM_ASSERT(raw_bytes >= (size_t)((char *)object - (char *)tag->raw) + bytes + LM_GUARD_BYTES);
     tag->raw_bytes = raw_bytes;
     tag->bytes = bytes;
     if (bytes > old_bytes) lm_tool_show_undefined(object + old_bytes, bytes - old_bytes);
@@ -251,6 +254,7 @@ static void *guard_bury(loam_tag *tag, const char *file, unsigned line) {
 
 void *lm_guard_close(loam_entry *owner, loam_tag *tag, const char *file, unsigned line) {
     loam_tag *newest = owner->live;
+    LM_ASSERT(newest != NULL);
     if (tag != newest) {
         tag->prev->next = tag->next;
     } else {
@@ -268,6 +272,7 @@ loam_tag *lm_guard_last(const loam_entry *owner) {
 }
 
 loam_tag *lm_guard_newer(const loam_entry *owner, const loam_tag *tag) {
+    LM_ASSERT(owner->live != NULL);
     return tag != owner->live ? tag->prev : NULL;
 }
 
@@ -318,6 +323,7 @@ enum { GUARD_UNIT = 16 };
 LM_READS_ANYTHING static const loam_tag *dead_at(const loam_entry *owner, const char *at,
                                                  const char *to) {
     const loam_tag *tag = (const loam_tag *)(const void *)at;
+    LM_ASSERT(at < to);
     if ((size_t)(to - at) < sizeof(*tag) || tag->state != guard_state_of(tag, GUARD_FREED))
         return NULL;
     uintptr_t raw = (uintptr_t)tag->raw, object = (uintptr_t)(tag + 1);
@@ -413,6 +419,7 @@ char *lm_gone_bury(const loam_entry *owner, char *from, char *to, char *gone) {
 char *lm_gone_take(const loam_entry *owner, char *at, char *p, char *end, char *gone) {
     char *from = at;
     bool good = true;
+    LM_ASSERT(at <= p && p <= end);
     if (lm_tool_sees_all()) return NULL;
     if (gone > at) {
         lm_tool_show(at, (size_t)(gone - at));
@@ -425,6 +432,7 @@ char *lm_gone_take(const loam_entry *owner, char *at, char *p, char *end, char *
 }
 
 char *lm_gone_cut(char *from, char *to, char *gone) {
+    LM_ASSERT(from < to);
     if (lm_tool_sees_all()) return NULL;
     if ((size_t)(to - from) > GUARD_FILL_MOST) return NULL; /* untouched memory stays untouched */
     fill_hidden(from, to);

@@ -54,6 +54,7 @@ static void set_name(lm_meter_t *meter, const char *name) {
 static unsigned meter_take(const loam_entry *entry) {
     const char *name = entry->name != NULL ? entry->name : "";
     unsigned used = lm_meters_used, i = 0;
+    LM_ASSERT(used > 0 && used <= LM_METER_OTHERS);
     while (i < used && lm_load_relaxed(&owners[i]) != (uintptr_t)entry) i++;
     if (i < used) return i; /* another thread was faster */
     for (i = 0; i < used; i++) {
@@ -81,6 +82,7 @@ static unsigned meter_take(const loam_entry *entry) {
 static unsigned meter_find(const loam_entry *entry) {
     uintptr_t owner = (uintptr_t)entry;
     uint16_t *last = &recent[(owner >> 4 ^ owner >> 10) % RECENT];
+    LM_ASSERT(*last < LM_METER_OTHERS);
     if (LM_LIKELY(lm_load_relaxed(&owners[*last]) == owner)) return *last;
     unsigned used = lm_load_acquire(&lm_meters_used);
     for (unsigned i = 0; i < used; i++) {
@@ -97,6 +99,7 @@ static lm_meter_t *meter_of(const loam_entry *entry) {
     lm_port_lock(LM_PORT_LIST);
     i = meter_take(entry);
     lm_port_unlock(LM_PORT_LIST);
+    LM_ASSERT(i < LM_METERS);
     return &lm_meters[i];
 }
 
@@ -109,6 +112,7 @@ static lm_meter_t *known_meter(const loam_entry *entry) {
 /* ---- Events of allocators ---- */
 
 static void hold(lm_meter_t *meter, size_t bytes) {
+    LM_ASSERT(meter != &lm_meters[LM_METER_OTHERS]);
     lm_meter_most(&meter->stats.held_most, lm_meter_add(meter, &meter->stats.held, bytes));
     (void)lm_meter_add(meter, &meter->stats.held_in_all, bytes);
 }
@@ -139,6 +143,7 @@ void lm_meter_put(const loam_entry *entry, size_t bytes) {
 }
 
 static void push_at(lm_meter_t *meter, size_t depth) {
+    LM_ASSERT(meter != &lm_meters[LM_METER_OTHERS]);
     if (depth < LOAM_METER_DEPTH) {
         lm_store_relaxed(&meter->used_at[depth], lm_load_relaxed(&meter->stats.used));
         lm_store_relaxed(&meter->place[depth], LM_METER_FRAME);
@@ -225,6 +230,7 @@ void lm_meter_drop(const loam_entry *entry) {
 void lm_meter_over(const loam_entry *entry) {
     unsigned i = meter_find(entry);
     if (i == LM_METERS) return;
+    LM_ASSERT(i > 0 && i < LM_METER_OTHERS); /* the heap's never ends */
     lm_store_relaxed(&lm_meters[i].stats.used, 0);
     lm_store_relaxed(&lm_meters[i].stats.held, 0);
     /* A thread that takes the meter under LIST sees the stores above. */

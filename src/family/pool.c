@@ -37,6 +37,7 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 /* Returns x such that odd * x == 1 modulo the size of a word. Each line doubles the number of
  * correct bits. */
 static size_t inverse_of(size_t odd) {
+    LM_ASSERT(odd % 2 == 1);
     size_t x = (3 * odd) ^ 2; /* 5 correct bits */
     x *= 2 - odd * x;
     x *= 2 - odd * x;
@@ -92,6 +93,7 @@ static bool pool_set_up(loam_pool *pool, size_t block_bytes, const loam_pool_opt
         inner = lm_guard_whole(block_bytes, align);
         pool->head_bytes = lm_guard_head(align);
         if (inner == 0 || inner > PTRDIFF_MAX / 2) return false;
+        LM_ASSERT(inner >= pool->head_bytes + block_bytes + LM_GUARD_BYTES);
     } else if ((pool->mode & LM_POOL_WATCHED) != 0 && !exact) {
         inner += REDZONE_BYTES;
     }
@@ -105,9 +107,11 @@ static bool pool_set_up(loam_pool *pool, size_t block_bytes, const loam_pool_opt
     if (!buffer && align <= POOL_LINE_BYTES && pool->stride % SPREAD_FROM == 0 &&
         (flags & LOAM_POOL_DENSE) == 0)
         pool->stride += POOL_LINE_BYTES;
+    LM_ASSERT(pool->stride % align == 0 && pool->stride >= pool->inner_bytes);
     pool->align = align;
     pool->shift = (unsigned char)lm_lowest_bit(pool->stride);
     pool->inverse = inverse_of(pool->stride >> pool->shift);
+    LM_ASSERT((pool->stride >> pool->shift) * pool->inverse == 1);
     pool->floor = pool->mode == 0 ? 0 : UINTPTR_MAX;
     if ((pool->mode & LM_POOL_HARDENED) != 0) pool->key = key_of(pool);
     pool->left_blocks = options->most_blocks == 0 ? SIZE_MAX : options->most_blocks;
@@ -117,6 +121,7 @@ static bool pool_set_up(loam_pool *pool, size_t block_bytes, const loam_pool_opt
     if ((flags & LOAM_FIXED) != 0)
         pool->next_blocks =
             options->most_blocks != 0 ? options->most_blocks : options->first_blocks;
+    LM_ASSERT(buffer || pool->next_blocks != 0);
     pool->most_chunk_bytes =
         options->most_chunk_bytes != 0 ? options->most_chunk_bytes : MOST_CHUNK_BYTES;
     lm_pool_generation_start(pool);
@@ -197,6 +202,7 @@ LM_READS_ANYTHING void *lm_pool_link_get(const loam_pool *pool, const void *bloc
 LM_READS_ANYTHING void lm_pool_link_set(const loam_pool *pool, void *block, void *next) {
     if ((pool->mode & LM_POOL_NARROW) != 0) {
         size_t distance = next == NULL ? 0 : (size_t)((char *)next - pool->chunks->start) / 4 + 1;
+        LM_ASSERT((uint32_t)distance == distance);
         lm_tool_pause();
         *(narrow_t *)block = (uint32_t)distance ^ (uint32_t)link_mask(pool, block);
         lm_tool_resume();
@@ -242,6 +248,7 @@ void lm_pool_put(loam_pool *pool, void *block) {
 static char *pool_pop(loam_pool *pool, const char *file, unsigned line) {
     loam_pool_cut *cut = lm_pool_cut(pool);
     char *block = (char *)cut->free;
+    LM_ASSERT(block != NULL);
     void *next = lm_pool_link_get(pool, block);
     size_t number;
     if ((pool->mode & LM_POOL_HARDENED) != 0 && next != NULL &&
@@ -266,6 +273,7 @@ void *loam_pool_alloc_slow(loam_pool *pool, const char *file, unsigned line) {
         if (block == NULL) return NULL;
     } else {
         if (cut->fresh == cut->end && !lm_pool_next(pool)) return NULL;
+        LM_ASSERT(cut->fresh < cut->end);
         block = cut->fresh;
         cut->fresh = block + pool->stride;
     }
@@ -310,6 +318,7 @@ static void report_foreign(const loam_pool *pool, const void *p, const char *fil
 }
 
 void lm_pool_give(loam_pool *pool, void *p, const char *file, unsigned line) {
+    LM_ASSERT(p != NULL && pool->mode != 0);
     char *block = (char *)((uintptr_t)p - pool->head_bytes);
     size_t number;
     if (lm_pool_find(pool, block, &number) == NULL) {

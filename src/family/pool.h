@@ -30,6 +30,7 @@ LM_INLINE bool lm_pool_over(const loam_pool *pool, const char *doing, const char
 
 /* Returns the words of the pool that are in use. */
 LM_INLINE loam_pool_cut *lm_pool_cut(loam_pool *pool) {
+    LM_ASSERT(pool->mode == 0 || (pool->hot.free == NULL && pool->hot.fresh == pool->hot.end));
     return pool->mode == 0 ? &pool->hot : &pool->cold;
 }
 /* Returns the words of a constant pool that are in use. */

@@ -68,11 +68,15 @@ void lm_pool_set_end(loam_pool *pool, loam_pool_chunk *chunk) {
     if (blocks > most) blocks = most;
     if (pool->left_blocks != SIZE_MAX) pool->left_blocks -= blocks - had;
     chunk->end = chunk->start + blocks * pool->stride;
+    LM_ASSERT(chunk->start <= chunk->end && chunk->end <= chunk->limit);
+    LM_ASSERT(chunk != pool->current || lm_pool_cut(pool)->fresh <= chunk->end);
     if (chunk == pool->current) lm_pool_cut(pool)->end = chunk->end;
 }
 
 static void pool_begin(loam_pool *pool, loam_pool_chunk *chunk) {
     loam_pool_cut *cut = lm_pool_cut(pool);
+    LM_ASSERT(cut->fresh == cut->end); /* the chunk before it is cut up */
+    LM_ASSERT(pool->current == NULL || pool->current->order < chunk->order);
     pool->current = chunk;
     cut->fresh = chunk->start;
     cut->end = chunk->end;
@@ -89,6 +93,7 @@ void lm_pool_tree_add(loam_pool *pool, loam_pool_chunk *chunk) {
     while (*link != NULL && rank_of(*link) >= rank_of(chunk))
         link = start < (uintptr_t)(*link)->start ? &(*link)->lower : &(*link)->higher;
     rest = *link;
+    LM_ASSERT(rest != chunk);
     *link = chunk;
     while (rest != NULL) {
         if (start < (uintptr_t)rest->start) {
@@ -106,9 +111,11 @@ void lm_pool_tree_add(loam_pool *pool, loam_pool_chunk *chunk) {
 
 void lm_pool_tree_take(loam_pool *pool, loam_pool_chunk *chunk) {
     loam_pool_chunk **link = &pool->root, *lower = chunk->lower, *higher = chunk->higher;
-    while (*link != chunk)
+    while (*link != chunk) {
+        LM_ASSERT(*link != NULL);
         link = (uintptr_t)chunk->start < (uintptr_t)(*link)->start ? &(*link)->lower
                                                                    : &(*link)->higher;
+    }
     while (lower != NULL && higher != NULL) {
         if (rank_of(lower) >= rank_of(higher)) {
             *link = lower;
@@ -125,6 +132,8 @@ void lm_pool_tree_take(loam_pool *pool, loam_pool_chunk *chunk) {
 
 void lm_pool_add(loam_pool *pool, loam_pool_chunk *chunk) {
     loam_pool_chunk *last = pool->current != NULL ? pool->current : pool->chunks;
+    LM_ASSERT((pool->current == NULL) == (pool->chunks == NULL));
+    LM_ASSERT(chunk->end == NULL); /* lm_pool_set_end counts its blocks anew */
     while (last != NULL && last->next != NULL) last = last->next;
     chunk->next = NULL;
     chunk->order = last == NULL ? 0 : last->order + 1;
@@ -133,6 +142,7 @@ void lm_pool_add(loam_pool *pool, loam_pool_chunk *chunk) {
     else
         last->next = chunk;
     for (unsigned i = 0; pool->table != NULL; i++) {
+        LM_ASSERT(i < CHUNKS);
         if (pool->table[i] != NULL) continue;
         pool->table[i] = chunk;
         chunk->number = i;
@@ -145,6 +155,7 @@ void lm_pool_add(loam_pool *pool, loam_pool_chunk *chunk) {
 }
 
 bool lm_pool_next(loam_pool *pool) {
+    LM_ASSERT(lm_pool_cut(pool)->fresh == lm_pool_cut(pool)->end);
     if (pool->current != NULL && pool->current->next != NULL) {
         pool_begin(pool, pool->current->next);
         return true;
@@ -162,6 +173,7 @@ bool lm_pool_next(loam_pool *pool) {
  * there is no memory even for one block. */
 static void *memory_get(loam_pool *pool, size_t head, size_t align, size_t *got) {
     size_t blocks = pool->next_blocks;
+    LM_ASSERT(blocks != 0 && pool->left_blocks != 0 && lm_is_pow2(align));
     if (blocks > pool->left_blocks) blocks = pool->left_blocks;
     if ((pool->mode & LM_POOL_HANDLED) != 0 && blocks > (size_t)1 << LM_POOL_NUMBER_BITS)
         blocks = (size_t)1 << LM_POOL_NUMBER_BITS;
@@ -214,6 +226,7 @@ static bool chunk_get(loam_pool *pool) {
 
 static bool first_get(loam_pool *pool) {
     size_t got;
+    LM_ASSERT(pool->chunks == NULL && pool->runs[0].count == 0);
     char *memory = (char *)memory_get(pool, 0, start_align(pool), &got);
     if (memory == NULL) return false;
     pool->first =
@@ -260,6 +273,9 @@ size_t lm_pool_chunk_put(loam_pool *pool, loam_pool_chunk **link) {
     loam_pool_chunk *chunk = *link;
     void *memory = chunk->memory;
     size_t got = chunk->got;
+    LM_ASSERT(memory != (void *)pool && pool->held_bytes >= got);
+    LM_ASSERT(chunk != &pool->first || pool->runs[0].count == 0);
+    LM_ASSERT(pool->table == NULL || pool->table[chunk->number] == chunk);
     *link = chunk->next;
     lm_pool_tree_take(pool, chunk);
     if (pool->left_blocks != SIZE_MAX) pool->left_blocks += lm_pool_blocks(pool, chunk, chunk->end);
@@ -277,6 +293,7 @@ size_t lm_pool_chunk_put(loam_pool *pool, loam_pool_chunk **link) {
 bool lm_pool_piece_get(loam_pool *pool, size_t bytes) {
     loam_pool_chunk *chunk = &pool->first;
     loam_pool_run *run = last_run(pool);
+    LM_ASSERT(bytes != 0 && pool->source != NULL && pool->chunks == chunk);
     if (run == NULL) {
         run = pool->runs;
     } else if (run->bytes != bytes && ++run == pool->runs + LOAM_POOL_RUNS) {
@@ -290,6 +307,7 @@ bool lm_pool_piece_get(loam_pool *pool, size_t bytes) {
         loam_source_put(pool->source, memory, got);
         return false;
     }
+    LM_ASSERT(run->count == 0 || run->bytes == bytes);
     run->bytes = bytes;
     run->count++;
     count_held(pool, bytes);
@@ -303,6 +321,8 @@ size_t lm_pool_piece_put(loam_pool *pool, const char *high) {
     loam_pool_chunk *chunk = &pool->first;
     loam_pool_run *run = last_run(pool);
     if (run == NULL || (size_t)(chunk->limit - high) < run->bytes) return 0;
+    LM_ASSERT(chunk->start <= high && high <= chunk->limit);
+    LM_ASSERT(run->bytes != 0 && pool->held_bytes >= run->bytes);
     run->count--;
     chunk->limit -= run->bytes;
     pool->held_bytes -= run->bytes;
@@ -362,6 +382,7 @@ loam_pool *lm_pool_get_home(const loam_pool *made) {
 bool lm_pool_table_get(loam_pool *pool) {
     if ((pool->mode & LM_POOL_HANDLED) == 0 || is_contiguous(pool)) return true;
     size_t got, bytes = CHUNKS * sizeof(loam_pool_chunk *);
+    LM_ASSERT(pool->table == NULL && pool->chunks == NULL);
     pool->table =
         (loam_pool_chunk **)loam_source_get(pool->source, bytes, sizeof(loam_pool_chunk *), &got);
     if (pool->table == NULL) return false;
@@ -373,6 +394,7 @@ bool lm_pool_table_get(loam_pool *pool) {
 
 void lm_pool_table_put(loam_pool *pool) {
     if (pool->table == NULL) return;
+    LM_ASSERT(pool->held_bytes >= pool->table_bytes);
     loam_source_put(pool->source, pool->table, pool->table_bytes);
     pool->held_bytes -= pool->table_bytes;
     pool->table = NULL;

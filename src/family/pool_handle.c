@@ -49,10 +49,12 @@ static bool has_handles(const loam_pool *pool) { return (pool->mode & LM_POOL_HA
 /* Takes `numbers` of the numbers left, from *from on. Returns false iff there are not so many, or
  * they are below `least`. */
 static bool pool_handle_take(uint32_t numbers, uint32_t least, uint32_t *from) {
+    LM_ASSERT(numbers != 0 && numbers % POOL_HANDLE_STEP == 0);
     *from = lm_load_relaxed(&pool_handle_given);
     do {
         if (*from < least || *from > TOP - numbers) return false;
     } while (!lm_cas_weak_relaxed(&pool_handle_given, from, *from + numbers));
+    LM_ASSERT(*from % POOL_HANDLE_STEP == 0);
     return true;
 }
 
@@ -71,6 +73,7 @@ static bool range_get(loam_pool *pool) {
         if (from == last->to) last->to += numbers;
         return from == last->to - numbers;
     }
+    LM_ASSERT(count < LOAM_POOL_RANGES && (last == NULL || last->to < from));
     pool->ranges[pool->ranges_count++] = (loam_pool_range){from, from + numbers};
     return true;
 }
@@ -99,6 +102,8 @@ void lm_pool_generation_start(loam_pool *pool) {
 /* ---- Blocks ---- */
 
 void lm_pool_generation_begin(const loam_pool *pool, void *block, bool used) {
+    LM_ASSERT(has_handles(pool));
+    LM_ASSERT(pool->generation % 2 == 0 && pool->generation <= pool->generations);
     uint32_t last = used ? generation_of(pool, block) : pool->generation;
     generation_set(pool, block, last + 1);
 }
@@ -126,6 +131,7 @@ bool lm_pool_generation_live(const loam_pool *pool, const void *block) {
 static bool lift(loam_pool *pool) {
     uint32_t above = in_range(pool, (pool->generations + 3) & ~1u);
     if (above == LAST) return false;
+    LM_ASSERT(above % 2 == 0 && above > pool->generations);
     pool->generation = pool->generations = above;
     return true;
 }
@@ -167,6 +173,7 @@ loam_handle loam_pool_handle(const loam_pool *pool, const void *p) {
     size_t number;
     const loam_pool_chunk *chunk = lm_pool_find(pool, block, &number);
     if (chunk == NULL || !has_handles(pool) || !lm_pool_generation_live(pool, block)) return 0;
+    LM_ASSERT(chunk->number < 1u << LM_POOL_CHUNK_BITS && number < 1u << LM_POOL_NUMBER_BITS);
     uint32_t place = (uint32_t)(chunk->number << LM_POOL_NUMBER_BITS | number);
     return (loam_handle)generation_of(pool, block) << 32 | place;
 }

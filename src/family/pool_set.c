@@ -108,6 +108,7 @@ static void *fallback_get(loam_pool_set *set, size_t bytes, const char *file, un
 /* Returns whether a block is not too large for the request. */
 static bool is_within(const loam_pool_set *set, const loam_pool *pool, size_t bytes) {
     size_t over = pool->block_bytes - bytes, most;
+    LM_ASSERT(pool->block_bytes >= bytes);
     return !lm_mul(bytes, set->tolerance, &most) || over <= most / 100;
 }
 
@@ -143,6 +144,7 @@ void loam_pool_set_free_at(loam_pool_set *set, void *p, const char *file, unsign
         if (tag == NULL) return;
         size_t got = tag->raw_bytes;
         void *raw = lm_guard_close(&set->entry, tag, file, line);
+        LM_ASSERT(set->fallback_objects > 0 && set->fallback_bytes >= got);
         set->fallback_objects--;
         set->fallback_bytes -= got;
         lm_tool_show_undefined(raw, got);

@@ -61,6 +61,7 @@ static void look_again(const loam_pool *pool) {
 static void pool_all_note_gone(loam_pool *pool) {
     const loam_pool_chunk *chunk = pool->current;
     char *high = lm_pool_cut(pool)->fresh;
+    LM_ASSERT(chunk->start <= high && high <= chunk->end);
     /* The position is no further than at the last record. */
     if (lm_pool_is_gone(pool, chunk, high)) return;
     pool->gone = high;
@@ -85,6 +86,7 @@ void loam_pool_reset(loam_pool *pool) {
         look_again(pool);
         lm_guard_drop_all(&pool->entry);
     }
+    LM_ASSERT((oldest == NULL) == (pool->current == NULL));
     if (oldest == NULL || !lm_pool_generation_end_all(pool)) return;
     if (is_checked(pool)) pool_all_note_gone(pool);
     if ((pool->mode & LM_POOL_WATCHED) != 0) {
@@ -107,6 +109,7 @@ int loam_pool_extend(loam_pool *pool, size_t bytes) {
         return lm_pool_piece_get(pool, bytes) ? 0 : LM_ENOMEM;
     }
     loam_pool_chunk *chunk = &pool->first;
+    LM_ASSERT(pool->chunks == chunk && pool->current == chunk);
     lm_tool_hide(chunk->limit, bytes);
     chunk->limit += bytes;
     pool->held_bytes += bytes;
@@ -124,6 +127,7 @@ size_t loam_pool_shrink(loam_pool *pool) {
     if (pool->source == NULL) {
         loam_pool_chunk *chunk = &pool->first;
         bytes = (size_t)(chunk->limit - high);
+        LM_ASSERT(high <= chunk->limit && pool->held_bytes >= bytes);
         lm_tool_show(high, bytes);
         chunk->limit -= bytes;
         pool->held_bytes -= bytes;
@@ -131,6 +135,7 @@ size_t loam_pool_shrink(loam_pool *pool) {
         return bytes;
     }
     if ((pool->flags & LOAM_POOL_CONTIGUOUS) != 0) {
+        LM_ASSERT(pool->current == &pool->first);
         for (size_t piece; (piece = lm_pool_piece_put(pool, high)) != 0;) bytes += piece;
         lm_pool_set_end(pool, &pool->first);
         return bytes;
@@ -206,6 +211,7 @@ size_t loam_pool_trim(loam_pool *pool) {
     loam_pool_chunk *before = NULL;
     for (loam_pool_chunk **link = &pool->chunks; *link != NULL;) {
         loam_pool_chunk *chunk = *link;
+        LM_ASSERT(before == NULL || before->order < chunk->order);
         if (!chunk->counted) {
             before = chunk;
             link = &chunk->next;
@@ -225,6 +231,7 @@ size_t loam_pool_trim(loam_pool *pool) {
 /* Leaves of a pool no memory and, as long as its own memory exists, a tombstone. The name of a
  * checked pool is copied into words that the pool no longer needs. */
 static void pool_all_bury(loam_pool *pool) {
+    LM_ASSERT(!lm_entry_linked(&pool->entry));
     pool->hot = pool->cold = (loam_pool_cut){0};
     pool->chunks = pool->current = pool->root = NULL;
     pool->floor = UINTPTR_MAX;
@@ -242,6 +249,8 @@ static void put_last(loam_pool *pool) {
     bool home = chunk->memory == (const void *)pool, keep = home && is_checked(pool);
     void *memory = chunk->memory;
     size_t got = chunk->got;
+    LM_ASSERT(chunk->next == NULL && pool->runs[0].count == 0 && pool->table == NULL);
+    LM_ASSERT(pool->held_bytes == got + pool->home_bytes);
     LM_METER(put(&pool->entry, got));
     if (!home) pool->first = (loam_pool_chunk){0};
     lm_tool_show(memory, got);
@@ -275,6 +284,7 @@ void loam_pool_deinit(loam_pool *pool) {
         (void)lm_pool_chunk_put(pool, &pool->chunks->next);
     while (lm_pool_piece_put(pool, pool->first.start) != 0) {}
     lm_pool_table_put(pool);
+    LM_ASSERT(pool->chunks != NULL || pool->held_bytes == home_bytes);
     if (pool->chunks != NULL)
         put_last(pool);
     else

@@ -40,6 +40,7 @@ static void change_ends(void) {
 }
 
 void lm_entry_init(loam_entry *entry, const loam_kind *kind, const char *name, bool checked) {
+    LM_ASSERT(kind != NULL && kind->name != NULL);
     *entry = (loam_entry){.kind = kind, .name = name};
     if (name == NULL && !checked) return;
     change_begins();
@@ -56,6 +57,8 @@ void lm_entry_deinit(loam_entry *entry) {
     if (!lm_entry_linked(entry)) return;
     lm_port_lock(LM_PORT_WALK);
     change_begins();
+    LM_ASSERT(*entry->link == entry);
+    LM_ASSERT(entry->next == NULL || lm_load_relaxed(&entry->next->link) == &entry->next);
     *entry->link = entry->next;
     if (entry->next != NULL) lm_store_relaxed(&entry->next->link, entry->link);
     entry->link = NULL;
@@ -73,6 +76,7 @@ void lm_entry_deinit(loam_entry *entry) {
 
 void lm_entry_bury(loam_entry *entry, char *name, size_t bytes) {
     size_t length = 0;
+    LM_ASSERT(bytes != 0 && !lm_entry_linked(entry));
     if (entry->name != NULL) {
         while (length + 1 < bytes && entry->name[length] != '\0') length++;
         for (size_t i = 0; i < length; i++) name[i] = entry->name[i];
@@ -100,6 +104,8 @@ bool lm_entry_keep(const loam_source *source, void *memory, size_t got, const vo
                    size_t bytes) {
     loam_source *pages = lm_default_source();
     if (source != pages || got > REGISTRY_KEPT_BYTES) return false;
+    LM_ASSERT((uintptr_t)stone >= (uintptr_t)memory && bytes <= got &&
+              (uintptr_t)stone - (uintptr_t)memory <= got - bytes);
     lm_tool_hide(memory, got);
     lm_tool_show(stone, bytes);
     lm_tool_give(memory, got);

@@ -13,6 +13,8 @@
 
 static void *buffer_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
     loam_buffer *buffer = (loam_buffer *)source;
+    LM_ASSERT(buffer->start <= buffer->at && buffer->at <= buffer->end);
+    LM_ASSERT(buffer->out != 0 || buffer->at == buffer->start);
     size_t gap = (0 - (uintptr_t)buffer->at) & (align - 1);
     size_t left = (size_t)(buffer->end - buffer->at);
     if (gap > left || bytes > left - gap) return NULL;
@@ -26,6 +28,7 @@ static void *buffer_get(loam_source *source, size_t bytes, size_t align, size_t 
 static void buffer_put(loam_source *source, void *chunk, size_t got) {
     loam_buffer *buffer = (loam_buffer *)source;
     LM_ASSERT(buffer->out > 0 && (char *)chunk >= buffer->start);
+    LM_ASSERT((char *)chunk + got <= buffer->at);
     if ((char *)chunk + got == buffer->at) buffer->at = (char *)chunk;
     if (--buffer->out == 0) buffer->at = buffer->start;
 }
@@ -53,6 +56,7 @@ static bool limit_take(loam_limit *limit, size_t bytes) {
     /* Relaxed: a guess, which the exchange verifies. */
     size_t used = lm_load_relaxed(&limit->used_bytes);
     do {
+        LM_ASSERT(used <= limit->most_bytes);
         if (bytes > limit->most_bytes - used) return false;
         /* Acquire: a thread that finds room sees in `inner` the chunks that made the room. */
     } while (!lm_cas_weak_acquire(&limit->used_bytes, &used, used + bytes));
@@ -60,7 +64,8 @@ static bool limit_take(loam_limit *limit, size_t bytes) {
 }
 
 static void limit_give(loam_limit *limit, size_t bytes) {
-    (void)lm_sub_release(&limit->used_bytes, bytes); /* release: see limit_take */
+    size_t used = lm_sub_release(&limit->used_bytes, bytes); /* release: see limit_take */
+    LM_ASSERT(used >= bytes);
 }
 
 static void *limit_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
@@ -86,6 +91,7 @@ static void limit_put(loam_source *source, void *chunk, size_t got) {
 
 static size_t limit_ready(loam_source *source, void *at, size_t bytes) {
     loam_source *inner = ((loam_limit *)source)->inner;
+    LM_ASSERT(inner->ready != NULL);
     return inner->ready(inner, at, bytes);
 }
 
@@ -120,12 +126,14 @@ static void count_put(loam_source *source, void *chunk, size_t got) {
     loam_count *count = (loam_count *)source;
     (void)lm_add_relaxed(&count->puts, 1);
     /* This comes first: the next owner of the memory must not be counted on top of this one. */
-    (void)lm_add_relaxed(&count->used_bytes, 0 - got);
+    size_t used = lm_add_relaxed(&count->used_bytes, 0 - got);
+    LM_ASSERT(used >= got);
     loam_source_put(count->inner, chunk, got);
 }
 
 static size_t count_ready(loam_source *source, void *at, size_t bytes) {
     loam_source *inner = ((loam_count *)source)->inner;
+    LM_ASSERT(inner->ready != NULL);
     return inner->ready(inner, at, bytes);
 }
 
@@ -140,6 +148,7 @@ void loam_count_init(loam_count *count, loam_source *inner) {
 /* ---- What a source can provide ---- */
 
 bool lm_source_may(loam_source *source, size_t bytes, size_t align) {
+    LM_ASSERT(bytes != 0 && lm_is_pow2(align));
     while (source->get == limit_get || source->get == count_get) {
         if (source->get == count_get) {
             source = ((loam_count *)source)->inner;

@@ -100,6 +100,7 @@ static void each_slot(void (*visit)(void *slot), const void *p, size_t bytes) {
     uintptr_t line = (uintptr_t)p >> LINE_SHIFT;
     uintptr_t lines = (((uintptr_t)p + bytes - 1) >> LINE_SHIFT) - line + 1;
     if (bytes == 0 || !lm_tool_watches()) return;
+    LM_ASSERT(!lm_passes_the_end(p, bytes));
     if (lines > TOOL_SLOTS) lines = TOOL_SLOTS;
     for (; lines > 0; line++, lines--) visit(&slots[line % TOOL_SLOTS]);
 }

@@ -36,6 +36,7 @@ static LM_NOINLINE bool xallocator_start(void) {
         lm_cpu_relax();
     }
     bool started = loam_blocks_init_flags(&the_blocks, loam_xalloc_options(), 0) == 0;
+    LM_ASSERT(lm_load_relaxed(&state) == STARTING);
     lm_store_release(&state, started ? READY : NONE);
     return started;
 }
