@@ -288,8 +288,8 @@ static void *array_large_alloc(loam_region *region, size_t bytes, size_t align, 
     char *p = chunk + head;
     lm_large_t *large = large_of(p);
     *large = (lm_large_t){region->large, &region->large, chunk, got, ++region->serial};
-    LM_ASSERT(large->older == NULL || (large->older->link == &region->large &&
-                                       large->older->serial < large->serial));
+    LM_ASSERT(large->older == NULL ||
+              (large->older->link == &region->large && large->older->serial < large->serial));
     if (large->older != NULL) large->older->link = &large->older;
     region->large = large;
     /* The rounding up to the object is its redzone. */
