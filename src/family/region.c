@@ -502,6 +502,7 @@ static void *carve_checked(loam_region *region, size_t bytes, size_t align) {
     chunk = region->chunk;
     LM_ASSERT(at <= (char *)p && at >= lm_chunk_first(region, chunk));
     LM_ASSERT(room->at <= lm_chunk_end(chunk));
+    LM_ASSERT((((uintptr_t)at | (uintptr_t)room->at) & 15) == 0); /* units have 16 bytes */
     chunk->gone = lm_gone_take(&region->entry, at, (char *)p, room->at, chunk->gone);
     return p;
 }

@@ -79,8 +79,10 @@ typedef struct lm_grown {
 } lm_grown_t;
 
 /* What a region knows of freed extents and grown arrays. It is made, out of the region's memory,
- * when the first extent is freed or the first array grows. A mark sets it aside. */
-typedef struct loam_region_freed {
+ * when the first extent is freed or the first array grows; in a checked region, where it has no
+ * extents, when the first cleanup is removed. A mark sets it aside. Its size is a multiple of 16,
+ * so that what follows it in a checked region is aligned (family.h). */
+typedef struct LM_ALIGNED(16) loam_region_freed {
     /* Begin of the extent that is the room now. NULL: the room is the current chunk's. */
     char *hole;
     uint32_t nonempty;                  /* a bit for each list */

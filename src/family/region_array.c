@@ -342,6 +342,7 @@ static bool resize_last(loam_region *region, char *p, size_t old_all, size_t all
         return false;
     LM_ASSERT(all <= (size_t)(room->end - p));
     if (LM_UNLIKELY(region->mode == LM_REGION_CHECKED)) {
+        LM_ASSERT(((uintptr_t)(p + all) & 15) == 0);
         lm_chunk_t *chunk = region->chunk;
         char *at = room->at, *to = p + all;
         chunk->gone = to >= at ? lm_gone_take(&region->entry, at, at, to, chunk->gone)
