@@ -268,7 +268,7 @@ size_t lm_region_spare_most(const loam_region *region);
 void lm_region_shrink_chunk(loam_region *region, size_t most);
 
 /* Joins neighbours among the freed extents. Without marks it gives chunks back that are free as a
- * whole. */
+ * whole. Not for a checked region, which has no extents. */
 void lm_region_sort(loam_region *region);
 
 /* Removes a cleanup that is known to be the region's (loam_region_remove_cleanup). */

@@ -161,6 +161,8 @@ void *lm_region_reuse(loam_region *region, size_t bytes, size_t align) {
 
 void lm_region_give_tail(loam_region *region, lm_chunk_t *chunk) {
     char *end = chunk->given != NULL ? chunk->given : lm_chunk_end(chunk), *from = chunk->at;
+    /* The links of an extent would lie in memory that a checked region watches. */
+    LM_ASSERT(region->mode != LM_REGION_CHECKED);
     chunk->at = chunk->end = chunk->given = (char *)lm_align_up((uintptr_t)from, 16);
     chunk->floor = lm_chunk_first(region, chunk) - 1;
     lm_region_push(region->freed, from, (size_t)(end - from));

@@ -436,7 +436,8 @@ void loam_region_reset(loam_region *region) {
 size_t loam_region_trim(loam_region *region) {
     if (lm_region_over(region, "trim", NULL, 0)) return 0;
     size_t held = region->held_bytes;
-    if (region->freed != NULL) lm_region_sort(region);
+    /* A checked region has no freed extents. */
+    if (region->freed != NULL && region->mode != LM_REGION_CHECKED) lm_region_sort(region);
     lm_region_drop_spares(region, 0);
     LM_ASSERT(region->spares == NULL);
     lm_chunk_t *chunk = region->chunk;

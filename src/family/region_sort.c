@@ -170,6 +170,7 @@ void lm_region_sort(loam_region *region) {
     lm_freed_set_t *set = region->freed;
     bool chunks = region->marks == 0;
     LM_ASSERT(set != NULL && region->chunk != NULL); /* the set lies in a chunk */
+    LM_ASSERT(region->mode != LM_REGION_CHECKED);
     lm_tool_pause();
     lm_region_leave_hole(region);
     lm_chunk_t *chunk = chunks ? sort_chunks(region) : NULL;

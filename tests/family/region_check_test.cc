@@ -23,6 +23,9 @@ class RegionCheck : public testing::Test {
     void alloc_many(size_t count) {
         for (size_t i = 0; i < count; i++) memset(loam_region_alloc(region_, 16), 1, 16);
     }
+    void fill_chunk() {
+        for (size_t turns = region_->turns; region_->turns == turns;) alloc_many(1);
+    }
     void add_and_remove_cleanup() {
         loam_region_cleanup *cleanup = loam_region_add_cleanup(region_, nothing, nullptr);
         ASSERT_NE(cleanup, nullptr);
@@ -40,6 +43,22 @@ TEST_F(RegionCheck, ARemovedCleanupLeavesObjectsAtMultiplesOf16) {
     loam_region_reset(region_);
     add_and_remove_cleanup();
     alloc_many(200);
+    EXPECT_TRUE(loam_region_check(region_));
+}
+
+/* Trimming makes no freed extents: the links of one would lie in memory that is watched. */
+TEST_F(RegionCheck, TrimmingDoesNotWriteToMemoryOfEndedObjects) {
+    loam_region_mark mark = loam_region_mark_here(region_);
+    ASSERT_NE(loam_region_add_cleanup(region_, nothing, nullptr), nullptr);
+    fill_chunk();
+    loam_region_rewind(region_, &mark);
+    /* The first chunk has too little room left for this. */
+    memset(loam_region_alloc(region_, 5000), 1, 5000);
+    add_and_remove_cleanup();
+    loam_region_trim(region_);
+    EXPECT_TRUE(loam_region_check(region_));
+    loam_region_reset(region_);
+    alloc_many(500);
     EXPECT_TRUE(loam_region_check(region_));
 }
 
