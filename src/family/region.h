@@ -254,8 +254,8 @@ lm_freed_set_t *lm_region_freed_set(loam_region *region);
 
 /* Moves the position of a checked region back to `to`: objects behind it have ended. */
 void lm_region_back(loam_region *region, char *to);
-/* Makes `bytes` bytes more available behind the current chunk's end. Returns false iff the source
- * has none there. */
+/* Makes `bytes` bytes more available behind the current chunk's end, whose memory behind `at` must
+ * be its own. Returns false iff the source has none there. */
 bool lm_region_grow_chunk(loam_region *region, size_t bytes);
 /* Makes the chunk before the current one current; the current one becomes a spare. */
 void lm_region_drop_chunk(loam_region *region);

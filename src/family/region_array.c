@@ -339,8 +339,8 @@ static bool resize_last(loam_region *region, char *p, size_t old_all, size_t all
     if (!lm_region_is_last(region, p, old_all)) return false;
     size_t left = (size_t)(room->end - p);
     if (all > left && !lm_region_ready(region, all - old_all, 1) &&
-        (lm_region_in_hole(region) || !lm_region_contiguous(region) ||
-         !lm_region_grow_chunk(region, all - left)))
+        (lm_region_in_hole(region) || region->chunk->given != NULL ||
+         !lm_region_contiguous(region) || !lm_region_grow_chunk(region, all - left)))
         return false;
     LM_ASSERT(all <= (size_t)(room->end - p));
     if (LM_UNLIKELY(region->mode == LM_REGION_CHECKED)) {

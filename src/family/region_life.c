@@ -203,6 +203,7 @@ bool lm_region_grow_chunk(loam_region *region, size_t bytes) {
     lm_chunk_t *chunk = region->chunk;
     lm_pieces_t *pieces = lm_chunk_pieces(chunk);
     LM_ASSERT(lm_region_contiguous(region) && !lm_region_in_hole(region));
+    LM_ASSERT(chunk->given == NULL); /* the room would contain the extents behind `given` */
     LM_ASSERT(bytes != 0 && pieces->count != 0 && pieces->count <= LM_REGION_PIECES + 1);
     if (region->fixed || pieces->count > LM_REGION_PIECES) return false;
     char *wanted = (char *)chunk + chunk->bytes;

@@ -259,6 +259,44 @@ TEST(RegionReuse, LargeObjectsMakeNoLargeChunks) {
     loam_region_destroy(region);
 }
 
+// The rest of a chunk became a freed extent, which an object took. Then the chunk became current
+// again, and its source could go on behind it.
+TEST(RegionReuse, TheLastObjectDoesNotGrowIntoATailThatWasGivenAway) {
+    alignas(16) char memory[16384];
+    loam_buffer buffer;
+    loam_buffer_init(&buffer, memory, sizeof memory);
+    loam_region_options options = {};
+    options.first_bytes = options.most_bytes = 2048; // a larger chunk has room for one object only
+    loam_region *region = loam_region_create(&buffer.source, &options);
+    if (region->mode != 0) {
+        loam_region_destroy(region);
+        GTEST_SKIP() << "checked and watched regions hide their room";
+    }
+    void *freed = loam_region_alloc(region, 64);
+    ASSERT_NE(loam_region_alloc(region, 16), nullptr);
+    loam_region_free(region, freed, 64);
+    auto last = static_cast<char *>(loam_region_alloc(region, 64));
+    auto tail = static_cast<size_t>(region->room.end - region->room.at);
+    size_t got;
+    void *neighbour = loam_source_get(&buffer.source, 64, 16, &got);
+    void *next = loam_region_alloc(region, 4000);
+    auto in_tail = static_cast<char *>(loam_region_alloc(region, tail));
+    ASSERT_EQ(in_tail, last + 64);
+    memset(in_tail, 1, tail);
+    loam_region_free(region, next, 4000);
+    loam_region_trim(region);
+    loam_source_put(&buffer.source, neighbour, got);
+    EXPECT_TRUE(loam_region_check(region));
+
+    EXPECT_FALSE(loam_region_extend(region, last, 64, 256));
+    auto moved = static_cast<char *>(loam_region_realloc(region, last, 64, 256));
+    memset(moved, 2, 256);
+    for (size_t i = 0; i < tail; i++) ASSERT_EQ(in_tail[i], 1) << i;
+    EXPECT_TRUE(loam_region_check(region));
+    loam_region_destroy(region);
+    EXPECT_EQ(buffer.out, 0u);
+}
+
 TEST(RegionReuse, AMarkSetsAsideWhatWasFreeAndRewindingBringsItBack) {
     SKIP_UNLESS_PLAIN();
     Chunks chunks;
