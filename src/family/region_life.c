@@ -382,6 +382,7 @@ void loam_region_rewind(loam_region *region, const loam_region_mark *mark) {
     }
     lm_region_free_newer(region, mark->serial);
     lm_region_leave_hole(region);
+    region->freed = mark->freed; /* the present set lies in memory that ends now */
     loam_region_room *room = lm_region_room(region);
     if (region->chunk != mark->chunk) {
         end_round(region);
@@ -393,7 +394,6 @@ void loam_region_rewind(loam_region *region, const loam_region_mark *mark) {
     room->at = mark->at;
     room->floor = mark->floor;
     if (room->at != NULL) lm_tool_hide(room->at, (size_t)(room->end - room->at));
-    region->freed = mark->freed;
     region->dead = mark->dead;
     region->marks = mark->marks;
     LM_METER(rewind(&region->entry, mark->marks));

@@ -62,4 +62,15 @@ TEST_F(RegionCheck, TrimmingDoesNotWriteToMemoryOfEndedObjects) {
     EXPECT_TRUE(loam_region_check(region_));
 }
 
+/* The list of removed cleanups lies in one of the chunks that go. */
+TEST_F(RegionCheck, RewindingOverChunksDoesNotReadAListThatHasEnded) {
+    loam_region_mark mark = loam_region_mark_here(region_);
+    fill_chunk();
+    fill_chunk();
+    add_and_remove_cleanup();
+    loam_region_rewind(region_, &mark);
+    EXPECT_TRUE(loam_region_check(region_));
+    fill_chunk();
+}
+
 } // namespace
