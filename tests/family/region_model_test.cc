@@ -1,6 +1,8 @@
 // region_model_test.cc: random programs of region_program.h, over every source.
 #include "region_program.h"
 
+#include <string>
+
 namespace {
 
 using region_model::Program;
@@ -20,7 +22,10 @@ class RegionModel : public testing::TestWithParam<unsigned> {
         loam_count count;
         loam_count_init(&count, source);
         {
-            Program program(&count.source, options(seed), model::Choices(seed));
+            loam_region_options of = options(seed);
+            std::string name = "with seed " + std::to_string(seed);
+            if (GetParam() != 0) of.name = name.c_str(); /* a report ends the test */
+            Program program(&count.source, of, model::Choices(seed));
             program.run(4000);
         }
         EXPECT_EQ(count.gets, count.puts);

@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -29,8 +31,12 @@ struct Object {
 class Program {
   public:
     Program(loam_source *source, const loam_region_options &options, const Choices &random)
-        : random_(random), region_(loam_region_create(source, &options)) {}
-    ~Program() { loam_region_destroy(region_); }
+        : random_(random), source_(source), region_(loam_region_create(source, &options)) {}
+    ~Program() {
+        for (const Neighbour &one : neighbours_) loam_source_put(source_, one.p, one.got);
+        loam_region_destroy(region_);
+        EXPECT_TRUE(cleanups_.empty()) << "the end runs them";
+    }
 
     void run(int steps) {
         ASSERT_NE(region_, nullptr);
@@ -45,6 +51,16 @@ class Program {
     }
 
   private:
+    struct Cleanup {
+        Program *program;
+        size_t serial;
+        loam_region_cleanup *made;
+    };
+    struct Neighbour {
+        void *p;
+        size_t got;
+    };
+
     size_t size() {
         size_t of = random_.below(100);
         return of < 4    ? 0
@@ -55,6 +71,14 @@ class Program {
     size_t align() { return random_.below(10) < 6 ? 16 : size_t{1} << random_.below(9); }
 
     void step() {
+        if (random_.below(16) == 0) {
+            change_cleanups();
+            return;
+        }
+        if (random_.below(64) == 0) {
+            change_neighbours();
+            return;
+        }
         size_t what = random_.below(100);
         if (what < mood_ || objects_.empty()) {
             size_t bytes = size(), at = align();
@@ -79,6 +103,7 @@ class Program {
             spans_.clear();
             marks_.clear();
             loam_region_reset(region_);
+            EXPECT_TRUE(cleanups_.empty());
         }
     }
     /* Half of the time a recent one, as a stack's user would. */
@@ -119,11 +144,53 @@ class Program {
             loam_region_keep(region_, &mark);
             return;
         }
+        while (!marks_.empty() && random_.below(8) == 0) { /* newer marks end with an older one */
+            std::tie(mark, serial) = marks_.back();
+            marks_.pop_back();
+        }
         for (size_t i = objects_.size(); i-- > 0;) {
             if (objects_[i].serial > serial) take(i);
         }
         loam_region_rewind(region_, &mark);
+        EXPECT_TRUE(cleanups_.empty() || cleanups_.back()->serial <= serial);
         for (const Object &object : objects_) expect_whole(object, object.bytes);
+    }
+
+    /* Adds a cleanup, or removes any of them. */
+    void change_cleanups() {
+        if (cleanups_.empty() || random_.below(2) == 0) {
+            auto cleanup = std::make_unique<Cleanup>(Cleanup{this, 0, nullptr});
+            cleanup->made = loam_region_add_cleanup(region_, run_cleanup, cleanup.get());
+            if (cleanup->made == nullptr) return;
+            cleanup->serial = ++serial_;
+            cleanups_.push_back(std::move(cleanup));
+            return;
+        }
+        auto removed = cleanups_.begin() + static_cast<ptrdiff_t>(random_.below(cleanups_.size()));
+        std::rotate(removed, removed + 1, cleanups_.end());
+        size_t others = cleanups_.size() - 1;
+        bool run_it = random_.below(2) == 0;
+        loam_region_remove_cleanup(region_, cleanups_.back()->made, run_it);
+        if (!run_it) cleanups_.pop_back();
+        ASSERT_EQ(cleanups_.size(), others);
+    }
+    static void run_cleanup(void *argument) {
+        auto &cleanups = static_cast<Cleanup *>(argument)->program->cleanups_;
+        ASSERT_FALSE(cleanups.empty());
+        ASSERT_EQ(cleanups.back().get(), argument) << "not the newest first";
+        cleanups.pop_back();
+    }
+
+    /* Others use the source as well: takes a chunk of it, or puts one back. */
+    void change_neighbours() {
+        if (neighbours_.size() < 2 && random_.below(2) == 0) {
+            size_t got, bytes = 16 + random_.below(500);
+            void *p = loam_source_get(source_, bytes, 16, &got);
+            if (p != nullptr) neighbours_.push_back({p, got});
+        } else if (!neighbours_.empty()) {
+            loam_source_put(source_, neighbours_.back().p, neighbours_.back().got);
+            neighbours_.pop_back();
+        }
     }
 
     void add(void *p, size_t bytes, size_t align) { add(p, bytes, align, ++serial_); }
@@ -159,12 +226,15 @@ class Program {
     }
 
     Choices random_;
+    loam_source *source_;
     loam_region *region_;
     size_t mood_ = 50, serial_ = 0;
     unsigned char stamp_ = 0;
     std::vector<Object> objects_;
     std::map<unsigned char *, size_t> spans_;
     std::vector<std::pair<loam_region_mark, size_t>> marks_;
+    std::vector<std::unique_ptr<Cleanup>> cleanups_; // oldest first
+    std::vector<Neighbour> neighbours_;              // chunks of the source, newest last
 };
 
 } // namespace region_model
