@@ -1,6 +1,7 @@
 /* region.h: declarations that the files of the region share. No other file includes it.
  *
- *   region.c        set-up, chunks, objects
+ *   region.c        chunks, objects
+ *   region_begin.c  set-up and end of a region
  *   region_array.c  freed extents, capacities of grown arrays, realloc, large objects
  *   region_life.c   marks, reset, trim, cleanups, children
  *   region_sort.c   joins freed extents
@@ -21,10 +22,11 @@ typedef enum lm_region_mode {
 
 /* Bounds of a region's tables. */
 enum {
-    LM_REGION_PIECES = 16,       /* times that a chunk of a contiguous source may grow */
-    LM_REGION_LISTS = 32,        /* lists of freed extents, by size */
-    LM_REGION_GROWN_FIRST = 8,   /* slots of the first table of capacities */
-    LM_REGION_GROWN_MOST = 1024, /* maximum number of slots of a table of capacities */
+    LM_REGION_PIECES = 16,             /* times that a chunk of a contiguous source may grow */
+    LM_REGION_LISTS = 32,              /* lists of freed extents, by size */
+    LM_REGION_GROWN_FIRST = 8,         /* slots of the first table of capacities */
+    LM_REGION_GROWN_MOST = 1024,       /* maximum number of slots of a table of capacities */
+    LM_REGION_READY_LEAST = 64 * 1024, /* least step of memory that a source makes ready */
 };
 
 /* The head of each chunk. at, end and floor are the room's while another chunk is current, or a
@@ -135,6 +137,20 @@ LM_INLINE char *lm_spare_first(const loam_region *region, const lm_chunk_t *chun
 /* Returns the end of a chunk, a multiple of 16. */
 LM_INLINE char *lm_chunk_end(const lm_chunk_t *chunk) {
     return (char *)lm_align_down((uintptr_t)chunk + chunk->bytes, 16);
+}
+/* Makes `got` bytes of the source a chunk that is not current yet. plain: whether the region's mode
+ * is plain; in other modes the caller sets `gone`. */
+LM_INLINE void lm_region_begin_chunk(const loam_source *source, bool plain, lm_chunk_t *chunk,
+                                     size_t got) {
+    bool contiguous = (source->flags & LOAM_SOURCE_CONTIGUOUS) != 0;
+    bool steps = got > LM_REGION_READY_LEAST && source->ready != NULL && plain && !contiguous;
+    chunk->bytes = got;
+    chunk->given = NULL;
+    chunk->end = steps ? (char *)chunk + lm_chunk_head_over(source) : lm_chunk_end(chunk);
+    if (LM_LIKELY(!contiguous)) return;
+    lm_pieces_t *pieces = lm_chunk_pieces(chunk);
+    pieces->count = 1;
+    pieces->got[0] = got;
 }
 
 /* Returns whether the room is a freed extent; the current chunk's position is then in the chunk. */
