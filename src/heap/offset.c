@@ -97,10 +97,16 @@ bool lm_offset_in_carved(const lm_page_t *page, const void *p) {
     return page->kind != LM_KIND_PAGE || at / page->block_bytes < page->carved;
 }
 
+/* Returns whether that shift, with FREED or not, was given to an object. The start of a block,
+ * where no object is, has a shift of 0, as a block that was never used. */
+static bool is_given(uint64_t said, uint64_t shift) {
+    return shift >= SHIFT_LEAST && (said & ~OFFSET_FREED) == shift;
+}
+
 bool lm_offset_is_object(const lm_page_t *page, const void *p) {
     if (!lm_offset_in_carved(page, p)) return false;
-    return (lm_offset_given(page, p) & ~OFFSET_FREED) ==
-           (size_t)((const char *)p - lm_offset_start(page, p));
+    return is_given(lm_offset_given(page, p),
+                    (uint64_t)((const char *)p - lm_offset_start(page, p)));
 }
 
 const char *lm_offset_object(const lm_page_t *page, const void *p) {
@@ -119,6 +125,15 @@ const void *lm_offset_freed(const lm_page_t *page, const void *block) {
 
 /* ---- Allocating ---- */
 
+/* Notes that the page's blocks from number `from` on were never used. Their memory may hold words
+ * of other objects, except in checked builds, where new blocks have zeros there. */
+static void never_used(const lm_page_t *page, uint32_t from) {
+    if (LM_GUARD_LINKS) return;
+    char *start = lm_span_start(page);
+    for (uint32_t i = from; i < page->carved; i++)
+        lm_store_relaxed(&((front_t *)(void *)(start + i * (size_t)page->block_bytes))->shift, 0);
+}
+
 /* Takes a block of the page, which has a free or an untouched one. */
 static lm_block_t *offset_pop(lm_page_t *page) {
     LM_ASSERT(lm_lock_held(&offset_lock));
@@ -126,6 +141,7 @@ static lm_block_t *offset_pop(lm_page_t *page) {
     if (page->free == NULL) {
         uint32_t before = page->carved;
         page->free = lm_page_carve(page);
+        never_used(page, before);
         lm_store_relaxed(&page->live, page->live - (page->carved - before));
         lm_count_back(page, page->carved - before);
     }
@@ -253,7 +269,7 @@ static uint64_t claim_block(lm_page_t *page, const void *p, uint64_t shift) {
     /* The page may be gone, if another thread freed p at this moment and p was its last object. */
     if (lm_page_of(p) == page && lm_is_offset(page)) {
         said = lm_offset_in_carved(page, p) ? lm_offset_given(page, p) : 0;
-        if (said == shift) offset_give(page, p, shift | OFFSET_FREED);
+        if (said == shift && is_given(said, shift)) offset_give(page, p, shift | OFFSET_FREED);
     }
     lm_lock_give(&offset_lock);
     return said;
@@ -263,14 +279,16 @@ bool lm_offset_claim(lm_page_t *page, const void *p) {
     bool large = page->kind != LM_KIND_PAGE;
     uint64_t shift = (uint64_t)((const char *)p - lm_offset_start(page, p));
     uint64_t said = large ? lm_offset_given(page, p) : claim_block(page, p, shift);
-    if (LM_LIKELY(said == shift) && (!large || LM_LIKELY(lm_span_unmap(page)))) return true;
-    bool freed = (said & ~OFFSET_FREED) == shift;
+    bool given = is_given(said, shift);
+    if (LM_LIKELY(given && said == shift) && (!large || LM_LIKELY(lm_span_unmap(page))))
+        return true;
 #if LM_GUARD_LINKS
-    if (!freed && lm_offset_front_damaged(page, p)) return false;
+    if (!given && lm_offset_front_damaged(page, p)) return false;
 #endif
-    lm_wrong(freed ? LM_MISTAKE_DOUBLE_FREE : LM_MISTAKE_MISALIGNED,
+    /* An object that was given this shift is free by now. */
+    lm_wrong(given ? LM_MISTAKE_DOUBLE_FREE : LM_MISTAKE_MISALIGNED,
              "%s %p (object at an offset, size class %zu B, ",
-             freed ? "double free of" : "misaligned pointer passed to free:", p,
+             given ? "double free of" : "misaligned pointer passed to free:", p,
              lm_block_bytes(page));
     return false;
 }
