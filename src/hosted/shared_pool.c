@@ -390,9 +390,11 @@ static bool slot_take(loam_shared_pool *pool, bool has_magazines) {
     return true;
 }
 
+/* Another pool may have the slot, if the program ends this pool a second time. */
 static void slot_give(const loam_shared_pool *pool) {
     lm_lock_take(&directory_lock);
-    slots[pool->slot] = NULL;
+    LM_ASSERT(pool->slot < slots_count);
+    if (slots[pool->slot] == pool) slots[pool->slot] = NULL;
     lm_lock_give(&directory_lock);
 }
 

@@ -257,4 +257,20 @@ TEST(PoolMisuseDeathTest, MistakesEndTheProgram) {
     loam_pool_reset(&hard.pool);
 }
 
+/* A pool that ends a second time may have lost its slot to another by then. */
+TEST(PoolMisuse, ASecondEndOfASharedPoolLeavesOthersTheirSlots) {
+    loam_pool_options options = {};
+    options.flags = LOAM_CHECK;
+    loam_shared_pool first, second, third;
+    ASSERT_EQ(loam_shared_pool_init(&first, nullptr, 40, &options), 0);
+    loam_shared_pool_deinit(&first);
+    ASSERT_EQ(loam_shared_pool_init(&second, nullptr, 40, nullptr), 0);
+    EXPECT_EQ(second.slot, first.slot);
+    EXPECT_NE(said([&] { loam_shared_pool_deinit(&first); }), "");
+    ASSERT_EQ(loam_shared_pool_init(&third, nullptr, 40, nullptr), 0);
+    EXPECT_NE(third.slot, second.slot);
+    loam_shared_pool_deinit(&third);
+    loam_shared_pool_deinit(&second);
+}
+
 } // namespace
