@@ -119,13 +119,20 @@ static bool reserve_in(struct loam_heap *fheap, uint64_t life, size_t slices) {
     return allowed;
 }
 
+/* Puts an object that was borrowed back into the heap's list, unless the heap has ended. If another
+ * thread has freed the object meanwhile, a mistake of the program, the span is no longer the
+ * heap's: it may be in a list of free spans. So the object is out of the map while it is put back,
+ * as only one thread can take it out. */
 static void fheap_give_back(struct loam_heap *fheap, uint64_t life, lm_page_t *page, size_t counted,
                             size_t before, size_t had) {
     lm_lock_take(&fheap->lock);
-    if (fheap->life == life) {
+    if (fheap->life == life && LM_UNLIKELY(!lm_span_unmap(page))) {
+        lm_fheap_uncount(fheap, counted);
+    } else if (fheap->life == life) {
         /* Relaxed: only statistics read it. */
         if (page->bytes > had) (void)lm_add_relaxed(&fheap->large_bytes_total, page->bytes - had);
         gain(fheap, page, counted, before);
+        lm_span_map(page, 1, page);
     }
     lm_lock_give(&fheap->lock);
 }

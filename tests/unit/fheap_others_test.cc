@@ -103,4 +103,24 @@ TEST_F(FheapOthers, AWalkMeetsTheHeapsPagesWhileMemoryIsShort) {
     lm_idle_collect_now();
 }
 
+void *freed_meanwhile(lm_page_t *, void *p, size_t, bool, size_t *) {
+    unit::in_thread([p] { loam_free(p); });
+    return nullptr;
+}
+
+/* A mistake of the program, at a moment that no test meets otherwise: realloc tells of it when it
+ * frees the object itself. */
+TEST_F(FheapOthers, AnObjectFreedWhileItIsResizedDoesNotComeBack) {
+    const size_t kBytes = 1 << 20;
+    void *kept = take(kBytes), *p = take(kBytes);
+    size_t before = committed(), fresh;
+    EXPECT_EQ(nullptr,
+              lm_fheap_large_change(heap_, lm_page_of(p), p, 2 * kBytes, &fresh, freed_meanwhile));
+    EXPECT_EQ(1u, objects());
+    EXPECT_EQ(before / 2, committed());
+    lm_fheap_check(heap_);
+    loam_free(kept);
+    EXPECT_EQ(0u, committed());
+}
+
 } // namespace
