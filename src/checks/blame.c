@@ -20,6 +20,7 @@ enum {
     BLAME_WORD = sizeof(uint64_t),
     /* Bits that must be intact; the program may have written one equal byte by chance. */
     EDGE_BITS = 24,
+    SIZE_BITS = 48, /* upper bits of an end word, which are the size (fence.c) */
 };
 
 static const char *span_end_of(const lm_page_t *page) {
@@ -36,10 +37,12 @@ static bool blame_in_use(const void *end) {
     return lm_word_get(end, &requested) == LM_STATE_USED;
 }
 
-bool lm_word_top_whole(const void *end) {
+bool lm_word_top_whole(const void *end, size_t most) {
+    LM_ASSERT(most >> SIZE_BITS == 0);
     uint64_t as_zero = lm_word_raw(end) ^ lm_word_mask(end);
-    /* The size in the word is below 2^24, so these bits are zero. */
-    return as_zero >> (64 - EDGE_BITS) == 0;
+    /* The upper bits of the size: all zero for blocks, and few are set even for the largest
+     * object. */
+    return as_zero >> (64 - EDGE_BITS) <= most >> (SIZE_BITS - EDGE_BITS);
 }
 
 bool lm_word_low_whole(const void *end) {
@@ -75,7 +78,7 @@ const void *lm_run_behind(const void *end) {
 static void find_behind(const lm_page_t *page, const char *hi, lm_run_t *run) {
     size_t bytes = page->block_bytes;
     const char *made = lm_span_start(page) + (size_t)lm_load_relaxed(&page->carved) * bytes;
-    if (lm_word_top_whole(hi)) return;
+    if (lm_word_top_whole(hi, bytes)) return;
     if (hi < made) {
         if (!blame_in_use(hi + bytes)) return;
         run->under = lm_block_object(page, hi);
@@ -124,7 +127,7 @@ void lm_run_find(const lm_page_t *page, const void *end, bool locked, lm_run_t *
 
 bool lm_run_end_broken(const lm_page_t *page) {
     const char *end = span_end_of(page);
-    return !blame_is_raw(page) && lm_word_broken(end) && !lm_word_top_whole(end);
+    return !blame_is_raw(page) && lm_word_broken(end) && !lm_word_top_whole(end, page->block_bytes);
 }
 
 /* Returns whether an object behind the page underflowed in any case. An overflow reaches the gap

@@ -50,8 +50,8 @@ lm_run_t lm_run_unseen(const lm_page_t *page, const lm_block_t *block);
 bool lm_word_broken(const void *end);
 
 /* Returns whether the last bytes of the end word are intact. If so, no underflow of the object
- * behind it damaged the word. */
-bool lm_word_top_whole(const void *end);
+ * behind it damaged the word. most: the largest size that the word may have. */
+bool lm_word_top_whole(const void *end, size_t most);
 
 /* Returns whether the lowest of the 8 bytes before the end word are those of a fence or of a free
  * block. If so, no overflow of the block's object damaged the word. */

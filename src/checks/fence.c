@@ -216,7 +216,7 @@ static bool word_overwritten(const lm_page_t *page, const void *p) {
     } else {
         const void *last = span_end(page), *behind = last != NULL ? last : end;
         if (lm_word_low_whole(end)) run.over = NULL;
-        if ((last == NULL || lm_word_broken(last)) && !lm_word_top_whole(behind)) {
+        if ((last == NULL || lm_word_broken(last)) && !lm_word_top_whole(behind, page->bytes)) {
             run.under = lm_run_behind(behind);
             run.behind = run.under == NULL;
         }

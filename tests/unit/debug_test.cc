@@ -390,6 +390,27 @@ TEST_F(Debug, ObjectsAtAnOffsetAreWatched) {
     loam_free(p);
 }
 
+/* The size in its end word takes more bits than that of others. */
+TEST_F(Debug, AnOverflowOfAVeryLargeObjectIsNoUnderflow) {
+    for (size_t bytes : {size_t{1} << 20, size_t{32} << 20, size_t{600} << 20}) {
+        char *p = hidden(loam_malloc(bytes - LM_TRAILER)), was[LM_TRAILER];
+        ASSERT_NE(nullptr, p);
+        char *fence = p + bytes - LM_TRAILER;
+        memcpy(was, fence, LM_TRAILER);
+        memset(fence, 7, LM_TRAILER - 4); /* up to the middle of the end word */
+        std::string said = stderr_of([&] { loam_free(p); });
+        EXPECT_NE(std::string::npos, said.find(text("overflow of %p", p))) << bytes << said;
+        EXPECT_EQ(std::string::npos, said.find("underflow")) << bytes << ": " << said;
+        memcpy(fence, was, LM_TRAILER);
+        /* The last two bytes, which only what lies behind reaches. */
+        fence[LM_TRAILER - 1] ^= 1;
+        said = stderr_of([&] { loam_free(p); });
+        EXPECT_NE(std::string::npos, said.find("underflow of")) << bytes << said;
+        memcpy(fence, was, LM_TRAILER);
+        EXPECT_EQ("", stderr_of([&] { loam_free(p); }));
+    }
+}
+
 TEST_F(Debug, ALargeObjectOfAHeapWaitsAsWell) {
     loam_heap *heap = loam_heap_create();
     char *p = hidden(loam_heap_malloc(heap, 100000));
