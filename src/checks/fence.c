@@ -83,6 +83,7 @@ static uint64_t word_for(const void *end, size_t requested, unsigned tag) {
  * it. */
 LM_READS_ANYTHING void lm_word_set(const void *end, size_t requested, lm_state_t state) {
     LM_ASSERT(state == LM_STATE_USED || state == LM_STATE_FREED);
+    LM_ASSERT((uintptr_t)end % sizeof(uint64_t) == 0);
     uint64_t word = word_for(end, requested, state == LM_STATE_USED ? TAG_USED : TAG_FREED);
     lm_tools_pause();
     lm_store_relaxed(word_before(end), word ^ mask_of(end));
@@ -395,7 +396,8 @@ void lm_free(void *p) {
 /* The block's last word is what its user wrote there, so it is set without a check. */
 void lm_block_give_back(void *p) {
     const lm_page_t *page = lm_page_of(p);
-    lm_word_set(block_end(page, p), 0, LM_STATE_FREED);
+    if (page->kind != LM_KIND_SAMPLED) /* which has no end word */
+        lm_word_set(block_end(page, p), 0, LM_STATE_FREED);
     lm_block_free(p);
 }
 

@@ -250,4 +250,18 @@ TEST_F(Sampling, OptionAndCallAreTheSame) {
     EXPECT_EQ(loam_option_set("guard_sampling_slots", "5"), -EBUSY);
 }
 
+/* Their sizes are not rounded, and so no word of a check can stand where they end. */
+TEST_F(Sampling, BlocksOfLoamItselfComeAndGoAtAnySize) {
+    for (size_t bytes = 1; bytes < 100; bytes++) {
+        std::vector<void *> others;
+        void *p = lm_block_alloc_lasting(bytes, 1);
+        for (; loam_sampling_holds(p) == 0 && others.size() < 5000;
+             p = lm_block_alloc_lasting(bytes, 1))
+            others.push_back(p);
+        EXPECT_TRUE(loam_sampling_holds(p)) << bytes;
+        lm_block_give_back(p);
+        for (void *other : others) lm_block_give_back(other);
+    }
+}
+
 } // namespace
