@@ -220,7 +220,7 @@ lm_page_t *lm_gone_open(lm_group_t group, size_t slices) {
 
 #if LM_SECURE
 void lm_gone_drop(lm_page_t *span) {
-    LM_ASSERT(lm_lock_held(&lm_space.lock));
+    LM_ASSERT(span->kind == LM_KIND_META && span->range == 0);
     size_t first = lm_span_slice(span), slices = span->slices;
     lm_space_enter_to_give();
     if (lm_span_at_large() && go(first, slices, lm_space_group(span))) {

@@ -168,7 +168,7 @@ size_t lm_span_mark(lm_page_t *page) {
 }
 
 bool lm_space_unmark(size_t first, size_t slices) {
-    LM_ASSERT(lm_lock_held(&lm_space.lock));
+    LM_ASSERT(slices > 0 && first + slices <= lm_peek(&lm_arena.slices));
     if (lm_space_group(lm_space_slot(first)) < LM_GROUP_TINY) return true;
     bool any = false;
     for (size_t i = first; i < first + slices && !any; i++) any = lm_space_slot(i)->marked;
@@ -232,12 +232,6 @@ void lm_span_hold(lm_page_t *span) {
     lm_tail_drop(span);
     lm_space_large_goes(span);
     lm_space_label(lm_span_slice(span), span->slices, LM_KIND_META);
-    lm_lock_give(&lm_space.lock);
-}
-
-void lm_span_unhold(lm_page_t *span) {
-    lm_lock_take(&lm_space.lock);
-    lm_space_label(lm_span_slice(span), span->slices, LM_KIND_LARGE);
     lm_lock_give(&lm_space.lock);
 }
 

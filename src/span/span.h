@@ -284,11 +284,9 @@ void lm_span_hold_any(lm_page_t *span);
 #endif
 
 #if LM_GUARD_LINKS
-/* Makes a LARGE span loam's own (kind META) until lm_span_unhold. Meanwhile a free of the object is
- * reported as a double free. */
+/* Makes a LARGE span that is out of the map loam's own (kind META) until it is given back.
+ * Meanwhile a free of the object is reported as a double free. */
 void lm_span_hold(lm_page_t *span);
-/* Makes a held span LARGE again. */
-void lm_span_unhold(lm_page_t *span);
 #endif
 
 /* Returns whether the program has not shut itself in: system calls other than mmap, madvise and
