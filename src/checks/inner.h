@@ -21,12 +21,15 @@
 #include "checks/checks.h"
 #include "sampling/sampling.h"
 
+#if LM_GUARD_LINKS
+/* Bytes that fill free blocks of the debug build, and what lies beside an object in its block: the
+ * rest behind it, in the debug build, and the gap before it (offset_gap.c). */
+enum { LM_FILL_FREED = 0xdf, LM_FILL_FENCE = 0xfb };
+#endif
+
 /* ---- Debug build ---- */
 
 #if LOAM_DEBUG
-/* Bytes that fill free blocks, and the rest of a block behind its object. */
-enum { LM_FILL_FREED = 0xdf, LM_FILL_FENCE = 0xfb };
-
 /* Returns the end word as it is in memory (fence.c). */
 uint64_t lm_word_raw(const void *end);
 /* Returns what the end word is xored with. It depends on the word's address and on the process. */
@@ -91,6 +94,9 @@ LM_INLINE uint32_t lm_block_index(const lm_page_t *page, uint32_t at) {
  * become a link, and to both ends of a block of more than 1 KiB. Malloc checks the other bytes when
  * it takes the block. */
 void lm_check_waited(lm_block_t *block, size_t bytes);
+
+/* Reports what is wrong with p, a damaged block of that page (secure_look.c). Returns false. */
+LM_COLD bool lm_secure_damaged(const lm_page_t *page, const void *p, const char *function);
 
 /* ---- quarantine.c ---- */
 

@@ -6,7 +6,7 @@
  * heap/offset.c has the layout. The link and shift at the block's start lie within the program's
  * reach as well; lm_offset_front_damaged reports damage to them. It cannot find an underflow that
  * jumps over the last GAP_MOST bytes of the gap.
- * Invariant: the last bytes of the gap, at most GAP_MOST, are GAP while the object is in use,
+ * Invariant: the last bytes of the gap, at most GAP_MOST, are 0xfb while the object is in use,
  * unless the program has overwritten them (lm_offset_before_intact).
  */
 #include "checks/blame.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #if LM_GUARD_LINKS
-enum { GAP = 0xfb, GAP_MOST = 64 };
+enum { GAP_MOST = 64 };
 
 /* Returns the start of the part of p's gap that is looked at: its last GAP_MOST bytes at most. */
 static char *gap_before(char *start, const char *p) {
@@ -29,7 +29,7 @@ static void offset_gap_fill(char *start, const char *p, int with) {
     memset(gap, with, (size_t)(p - gap));
 }
 
-void lm_gap_fill(char *start, const char *p) { offset_gap_fill(start, p, GAP); }
+void lm_gap_fill(char *start, const char *p) { offset_gap_fill(start, p, LM_FILL_FENCE); }
 
 void lm_gap_clear(char *start, const char *p) {
     if (LM_SECURE) offset_gap_fill(start, p, 0);
@@ -40,7 +40,7 @@ LM_READS_ANYTHING static bool gap_whole(const lm_page_t *page, const char *p, si
     const char *at = gap_before(lm_offset_start(page, p), p);
     if ((size_t)(p - at) > most) at = p - most;
     lm_tools_pause();
-    while (at < p && *(const unsigned char *)at == GAP) at++;
+    while (at < p && *(const unsigned char *)at == LM_FILL_FENCE) at++;
     lm_tools_resume();
     return at == p;
 }
