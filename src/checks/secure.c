@@ -69,19 +69,6 @@ static LM_COLD void written_after_free(lm_block_t *block, size_t bytes, size_t f
     lm_wipe(block, bytes);
 }
 
-void lm_secure_look_at_free(const lm_page_t *page, const void *block) {
-    const lm_word_t *words = (const lm_word_t *)block;
-    size_t bytes = page->block_bytes, count = bytes / sizeof *words, first = 1, end = count;
-    while (first < count && words[first] == 0) first++;
-    while (end > first && words[end - 1] == 0) end--;
-    if (first == end && lm_near_link_is_right((const lm_block_t *)block)) return;
-    lm_before_reported(page);
-    if (first == end) first = 0, end = 1;
-    lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_USE_AFTER_FREE,
-             "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ", block,
-             (end - first) * sizeof *words, first * sizeof *words, bytes);
-}
-
 void lm_check_waited(lm_block_t *block, size_t bytes) {
     LM_ASSERT(bytes >= 16 && bytes % 16 == 0);
     if (LM_UNLIKELY(block->next != NULL) ||
@@ -235,81 +222,6 @@ void *lm_trailer_write(void *p, size_t bytes) {
     return p;
 }
 
-size_t lm_requested(const lm_page_t *page, const void *p) {
-    size_t room = lm_block_usable(page, p);
-    if (page->kind != LM_KIND_PAGE) return room;
-    uint64_t odd = *lm_last_word(p, room) ^ lm_canary_of(p);
-    size_t most = room - LM_TRAILER, slack = odd >> LM_SLACK_SHIFT;
-    return (odd & ~LM_SLACK_MASK) == 0 && slack <= most ? most - slack : most;
-}
-
-bool lm_block_is_free(const lm_page_t *page, const void *p) {
-    return *lm_last_word(p, page->block_bytes) == 0;
-}
-
-/* Returns whether `slack` bytes before the canary are zero. The loads reach up to 8 bytes further
- * back, which are readable. */
-LM_INLINE bool slack_is_zero(const void *p, size_t bytes, size_t slack) {
-    const char *end = (const char *)lm_last_word(p, bytes);
-    for (; LM_UNLIKELY(slack > 64); slack -= 64, end -= 64) {
-        const lm_two_words_anywhere_t *at =
-            (const lm_two_words_anywhere_t *)(const void *)(end - 64);
-        if (!lm_none_set(at[0] | at[1] | at[2] | at[3])) return false;
-    }
-    for (; LM_UNLIKELY(slack > 16); slack -= 16, end -= 16) {
-        if ((*lm_last_word(end, 0) | *lm_last_word(end - 8, 0)) != 0) return false;
-    }
-    if (slack == 0) return true;
-    if (LM_LIKELY(slack <= 8)) return *lm_last_word(end, 0) >> (64 - 8 * slack) == 0;
-    return *lm_last_word(end, 0) == 0 && *lm_last_word(end - 8, 0) >> (128 - 8 * slack) == 0;
-}
-
-/* Returns whether `slack` bytes, at most 15, before the canary are zero. Has no branch. Reads 16
- * bytes there, as two words: programs have often just written one word, and a load of both at once
- * would wait for the cache. */
-LM_INLINE bool short_slack_is_zero(const void *p, size_t bytes, size_t slack) {
-    LM_ASSERT(slack <= 15 && bytes >= 16);
-    static const LM_ALIGNED(32) unsigned char none_then_all[32] = {
-        [16] = 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
-    const lm_word_anywhere_t *mask =
-        (const lm_word_anywhere_t *)(const void *)(none_then_all + slack);
-    return ((mask[0] & *lm_last_word(p, bytes - 16)) | (mask[1] & *lm_last_word(p, bytes - 8))) ==
-           0;
-}
-
-/* Reports what is wrong with a damaged block. Returns false. */
-static LM_COLD bool secure_damaged(const lm_page_t *page, const void *p, const char *function) {
-    size_t room = lm_block_usable(page, p), most = room - LM_TRAILER;
-    uint64_t word = *lm_last_word(p, room), odd = word ^ lm_canary_of(p);
-    size_t slack = odd >> LM_SLACK_SHIFT;
-    if (odd == LM_CLAIMED || (word == 0 && !lm_end_zeroed(page, p)))
-        return lm_double_free(page, p, function) != NULL;
-    if (word == 0) return false;
-    if ((odd & ~LM_SLACK_MASK) != 0 || slack > most) {
-        lm_end_damaged(page, p);
-        return false;
-    }
-    const char *from = (const char *)p + (most - slack), *last = (const char *)p + most - 1;
-    while (last > from && *last == 0) last--;
-    bool begins = *from != 0; /* the damage begins where the object ends */
-    if (begins && lm_run_over_edge(page, p, LM_WRONG_DAMAGE, false)) return false;
-    lm_before_reported(page);
-    lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW +
-                 (begins ? 0 : LM_MISTAKE_OR(LM_MISTAKE_UNDERFLOW)),
-             "overflow of %p%s: %zu byte(s) past %zu requested (size class %zu B, ", p,
-             begins ? "" : ", or a stray write", (size_t)(last - from) + 1, most - slack,
-             lm_block_bytes(page));
-    return false;
-}
-
-bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
-    if (page->kind != LM_KIND_PAGE) return true; /* lm_large_intact checks large objects */
-    size_t room = lm_block_usable(page, p), slack;
-    return (LM_LIKELY(lm_has_canary(p, room, &slack)) &&
-            LM_LIKELY(slack_is_zero(p, room, slack))) ||
-           secure_damaged(page, p, function);
-}
-
 /* ---- Free ---- */
 
 /* Reports a free with a wrong size. The caller goes on to free p, if the user lets the program go
@@ -429,7 +341,7 @@ static LM_NOINLINE void free_unlike(void *p, size_t size) {
     const lm_page_t *page =
         slice < lm_peek(&lm_arena.slices) ? lm_peek(&lm_arena.map[slice]) : NULL;
     if (page != NULL && begins_block(page, p))
-        (void)secure_damaged(page, p, "free");
+        (void)lm_secure_damaged(page, p, "free");
     else
         secure_free_other(p, size);
 }
@@ -453,7 +365,7 @@ LM_INLINE void check_before(const lm_page_t *page, const void *p) {
 static LM_NOINLINE void free_longer(void *p, size_t size) {
     size_t slack;
     const lm_page_t *page = page_in_use(p, &slack);
-    if (LM_UNLIKELY(page == NULL) || LM_UNLIKELY(!slack_is_zero(p, page->block_bytes, slack))) {
+    if (LM_UNLIKELY(page == NULL) || LM_UNLIKELY(!lm_slack_is_zero(p, page->block_bytes, slack))) {
         free_unlike(p, size);
         return;
     }
@@ -483,7 +395,7 @@ LM_INLINE const lm_page_t *short_page(const void *p, size_t *slack, bool all) {
     uint64_t odd = *lm_last_word(p, bytes) ^ lm_canary_of(p);
     *slack = odd >> LM_SLACK_SHIFT;
     return LM_LIKELY((odd & ~((uint64_t)15 << LM_SLACK_SHIFT)) == 0) &&
-                   LM_LIKELY(!all || short_slack_is_zero(p, bytes, *slack))
+                   LM_LIKELY(!all || lm_short_slack_is_zero(p, bytes, *slack))
                ? page
                : NULL;
 }

@@ -1,4 +1,4 @@
-/* zeros.h: tests whether a block's memory is zero, and wipes it. For secure.c alone.
+/* zeros.h: tests whether a block's memory is zero, and wipes it. For secure.c and secure_look.c.
  *
  *   up to 64 B    [pair pair pair pair]        the pairs may overlap: in 16 bytes all four coincide
  *   up to 128 B   [eight pairs]                four from each end
@@ -89,6 +89,38 @@ LM_INLINE void lm_wipe(void *block, size_t bytes) {
         lm_wipe_short(block, bytes);
     else
         memset(block, 0, bytes);
+}
+
+/* ---- The slack of a block of `bytes` bytes ---- */
+
+/* Returns whether `slack` bytes before the canary are zero. The loads reach up to 8 bytes further
+ * back, which are readable. */
+LM_INLINE bool lm_slack_is_zero(const void *p, size_t bytes, size_t slack) {
+    const char *end = (const char *)lm_last_word(p, bytes);
+    for (; LM_UNLIKELY(slack > 64); slack -= 64, end -= 64) {
+        const lm_two_words_anywhere_t *at =
+            (const lm_two_words_anywhere_t *)(const void *)(end - 64);
+        if (!lm_none_set(at[0] | at[1] | at[2] | at[3])) return false;
+    }
+    for (; LM_UNLIKELY(slack > 16); slack -= 16, end -= 16) {
+        if ((*lm_last_word(end, 0) | *lm_last_word(end - 8, 0)) != 0) return false;
+    }
+    if (slack == 0) return true;
+    if (LM_LIKELY(slack <= 8)) return *lm_last_word(end, 0) >> (64 - 8 * slack) == 0;
+    return *lm_last_word(end, 0) == 0 && *lm_last_word(end - 8, 0) >> (128 - 8 * slack) == 0;
+}
+
+/* Returns whether `slack` bytes, at most 15, before the canary are zero. Has no branch. Reads 16
+ * bytes there, as two words: programs have often just written one word, and a load of both at once
+ * would wait for the cache. */
+LM_INLINE bool lm_short_slack_is_zero(const void *p, size_t bytes, size_t slack) {
+    LM_ASSERT(slack <= 15 && bytes >= 16);
+    static const LM_ALIGNED(32) unsigned char none_then_all[32] = {
+        [16] = 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+    const lm_word_anywhere_t *mask =
+        (const lm_word_anywhere_t *)(const void *)(none_then_all + slack);
+    return ((mask[0] & *lm_last_word(p, bytes - 16)) | (mask[1] & *lm_last_word(p, bytes - 8))) ==
+           0;
 }
 
 #endif
