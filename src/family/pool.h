@@ -78,10 +78,10 @@ bool lm_pool_check_gone(const loam_pool *pool);
 /* ---- pool_chunk.c ---- */
 
 /* Provides fresh blocks when none is left: in a chunk that was kept, in place, or in a new chunk.
- * Returns false iff there is no memory. */
+ * Returns false iff there is no memory, or the pool is at its limit. */
 bool lm_pool_next(loam_pool *pool);
-/* Gets a new chunk, or for a contiguous pool its first piece or one more. Returns false iff there
- * is no memory. */
+/* Gets memory for at least one block: a new chunk, or for a contiguous pool the first chunk or more
+ * pieces. Returns false iff there is no memory, or the pool is at its limit. */
 bool lm_pool_grow(loam_pool *pool);
 /* Puts a chunk into the tree by address. */
 void lm_pool_tree_add(loam_pool *pool, loam_pool_chunk *chunk);
@@ -111,14 +111,15 @@ void lm_pool_table_put(loam_pool *pool);
 /* ---- pool_handle.c: generations ----
  *
  * A block's generation is the word behind its object. It counts how often the block changed hands,
- * and is odd while the block is in use. In a pool without handles these functions do nothing. */
+ * and is odd while the block is in use. In a pool without handles lm_pool_generation_begin
+ * must not be called, and the others do nothing. */
 
 /* Bits of a handle: the chunk's number, and the block's number in it. */
 enum { LM_POOL_CHUNK_BITS = 6, LM_POOL_NUMBER_BITS = 32 - LM_POOL_CHUNK_BITS };
 
 /* Gives a new pool its first range of generations. */
 void lm_pool_generation_start(loam_pool *pool);
-/* Begins the use of a block. used: the block comes from the list. */
+/* Begins the use of a block of a pool with handles. used: the block comes from the list. */
 void lm_pool_generation_begin(const loam_pool *pool, void *block, bool used);
 /* Ends the use of a block. Returns false iff the block must not be used again. */
 bool lm_pool_generation_end(loam_pool *pool, void *block);

@@ -8,7 +8,8 @@
  * of their addresses: a treap, whose depth is twice the logarithm of the number of chunks, in
  * whatever order chunks come and go. (After Seidel and Aragon, "Randomized search trees", 1996.)
  *
- * Invariant: limit - stride < end <= limit, and end - start is a multiple of the stride.
+ * Invariant: end <= limit, and end - start is a multiple of the stride. limit - end is less than a
+ * stride, unless most_blocks, handles or narrow links allow the pool no more blocks.
  */
 #include "family/pool.h"
 
@@ -57,14 +58,21 @@ static void count_held(loam_pool *pool, size_t bytes) {
 
 /* ---- Ends and lists ---- */
 
+/* Returns the maximum number of blocks that a chunk of this pool can have, at least 1: handles and
+ * narrow links have few bits. */
+static size_t chunk_most(const loam_pool *pool) {
+    if ((pool->mode & LM_POOL_HANDLED) != 0) return (size_t)1 << LM_POOL_NUMBER_BITS;
+    /* The last block's distance from the start in words of 4 bytes, plus one, is at most
+     * UINT32_MAX. */
+    if ((pool->mode & LM_POOL_NARROW) != 0) return (UINT32_MAX - 1) / (pool->stride / 4) + 1;
+    return SIZE_MAX;
+}
+
 void lm_pool_set_end(loam_pool *pool, loam_pool_chunk *chunk) {
     size_t blocks = (size_t)(chunk->limit - chunk->start) / pool->stride;
     size_t had = lm_pool_blocks(pool, chunk, chunk->end != NULL ? chunk->end : chunk->start);
     size_t most = pool->left_blocks > SIZE_MAX - had ? SIZE_MAX : pool->left_blocks + had;
-    if ((pool->mode & LM_POOL_HANDLED) != 0 && most > (size_t)1 << LM_POOL_NUMBER_BITS)
-        most = (size_t)1 << LM_POOL_NUMBER_BITS;
-    if ((pool->mode & LM_POOL_NARROW) != 0 && most > UINT32_MAX / (pool->stride / 4 + 1))
-        most = UINT32_MAX / (pool->stride / 4 + 1); /* the reach of links */
+    if (most > chunk_most(pool)) most = chunk_most(pool);
     if (blocks > most) blocks = most;
     if (pool->left_blocks != SIZE_MAX) pool->left_blocks -= blocks - had;
     chunk->end = chunk->start + blocks * pool->stride;
@@ -156,13 +164,11 @@ void lm_pool_add(loam_pool *pool, loam_pool_chunk *chunk) {
 
 bool lm_pool_next(loam_pool *pool) {
     LM_ASSERT(lm_pool_cut(pool)->fresh == lm_pool_cut(pool)->end);
-    if (pool->current != NULL && pool->current->next != NULL) {
-        pool_begin(pool, pool->current->next);
-        return true;
+    if (pool->current == NULL || pool->current->next == NULL) {
+        if ((pool->flags & LOAM_FIXED) != 0 || !lm_pool_grow(pool)) return false;
     }
-    if ((pool->flags & LOAM_FIXED) != 0 || !lm_pool_grow(pool)) return false;
-    loam_pool_chunk *last = pool->current;
-    if (last->next != NULL) pool_begin(pool, last->next);
+    if (pool->current->next != NULL) pool_begin(pool, pool->current->next);
+    LM_ASSERT(lm_pool_cut(pool)->fresh < lm_pool_cut(pool)->end);
     return true;
 }
 
@@ -175,8 +181,7 @@ static void *memory_get(loam_pool *pool, size_t head, size_t align, size_t *got)
     size_t blocks = pool->next_blocks;
     LM_ASSERT(blocks != 0 && pool->left_blocks != 0 && lm_is_pow2(align));
     if (blocks > pool->left_blocks) blocks = pool->left_blocks;
-    if ((pool->mode & LM_POOL_HANDLED) != 0 && blocks > (size_t)1 << LM_POOL_NUMBER_BITS)
-        blocks = (size_t)1 << LM_POOL_NUMBER_BITS;
+    if (blocks > chunk_most(pool)) blocks = chunk_most(pool);
     for (; blocks > 0; blocks /= 2) {
         size_t bytes;
         void *memory = NULL;
@@ -243,14 +248,30 @@ static loam_pool_run *last_run(loam_pool *pool) {
     return i < 0 ? NULL : &pool->runs[i];
 }
 
-/* Extends the first chunk in place by a piece. Sizes of pieces are recorded in a few runs: the
- * first runs double, the others do not. If there is not so much memory, an eighth is tried, and so
- * on down to one block, so that a source is used up. */
+/* Extends the first chunk by pieces of that size, which may be less than a block, until it has
+ * another block. Returns false, with no piece kept, iff there is no memory for it. */
+static bool equal_pieces_grow(loam_pool *pool, size_t bytes) {
+    const char *end = pool->first.end;
+    for (size_t pieces = 0; pool->first.end == end; pieces++) {
+        if (lm_pool_piece_get(pool, bytes)) continue;
+        for (; pieces > 0; pieces--) (void)lm_pool_piece_put(pool, end);
+        return false;
+    }
+    return true;
+}
+
+/* Extends the first chunk in place by at least a block. Sizes of pieces are recorded in a few runs:
+ * the first runs double, the others do not. If there is not so much memory, an eighth is tried, and
+ * so on down to one block, so that a source is used up. If all runs are in use, there can only be
+ * more pieces of the last size, which may be one of loam_pool_extend. */
 static bool pieces_grow(loam_pool *pool) {
+    const loam_pool_chunk *chunk = &pool->first;
     const loam_pool_run *last = last_run(pool), *full = pool->runs + LOAM_POOL_RUNS - 1;
+    size_t most = chunk_most(pool) - lm_pool_blocks(pool, chunk, chunk->end);
     size_t blocks = pool->next_blocks < pool->left_blocks ? pool->next_blocks : pool->left_blocks;
     bool may_double = last == NULL || last < pool->runs + POOL_CHUNK_DOUBLINGS;
-    if (last == full) return lm_pool_piece_get(pool, last->bytes);
+    if (blocks > most) blocks = most; /* if 0, more memory would give no block */
+    if (blocks != 0 && last == full) return equal_pieces_grow(pool, last->bytes);
     for (; blocks > 0; blocks = blocks > 1 && blocks < 8 ? 1 : blocks / 8, may_double = false) {
         size_t bytes;
         if (!lm_mul(blocks, pool->stride, &bytes) || !lm_pool_piece_get(pool, bytes)) continue;

@@ -5,6 +5,7 @@
 #include "family/pool_sources.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cerrno>
 #include <cstring>
@@ -363,6 +364,80 @@ TEST(Pool, ExtendsInManySizes) {
     EXPECT_TRUE(loam_pool_check(&pool));
     loam_pool_deinit(&pool);
     EXPECT_EQ(count.used_bytes, 0u);
+}
+
+// Takes all blocks that are left. Returns whether each lay inside the memory that the pool has.
+bool all_lie_inside(loam_pool *pool) {
+    for (char *p; (p = take(pool)) != nullptr;) {
+        const char *block = p - pool->head_bytes;
+        if (block < pool->first.start || block + pool->stride > pool->first.limit) return false;
+    }
+    return true;
+}
+
+TEST(Pool, NeverHandsOutWhatLiesBeyondItsEnd) {
+    static char memory[64 << 10];
+    loam_buffer buffer;
+    loam_buffer_init(&buffer, memory, sizeof memory);
+    Counted count(&buffer.source);
+    loam_pool pool;
+    loam_pool_options options = {};
+    options.flags = LOAM_POOL_CONTIGUOUS;
+    options.first_blocks = 2;
+    ASSERT_EQ(loam_pool_init(&pool, &count.source, 64, &options), 0);
+    // The pool can only grow by pieces of the last size, each of which is less than a block.
+    for (size_t i = LOAM_POOL_RUNS; i > 0; i--) ASSERT_EQ(loam_pool_extend(&pool, i), 0);
+    EXPECT_TRUE(all_lie_inside(&pool));
+    EXPECT_GT((usage_of(pool).objects + 2) * pool.stride, sizeof memory) << "all of it";
+    size_t held = usage_of(pool).held_bytes;
+    EXPECT_EQ(take(&pool), nullptr);
+    EXPECT_EQ(usage_of(pool).held_bytes, held) << "pieces that gave no block went back";
+    EXPECT_TRUE(loam_pool_check(&pool));
+    loam_pool_deinit(&pool);
+    EXPECT_EQ(buffer.out, 0u);
+}
+
+// More memory gives no more blocks where handles or links have no numbers for them.
+TEST(Pool, TakesNoMemoryThatItCannotHandOut) {
+    const size_t bytes = size_t{96} << 30;
+    void *memory =
+        mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) GTEST_SKIP() << "there are not so many addresses";
+    const struct {
+        unsigned flags;
+        size_t block_bytes, blocks;
+    } cases[] = {
+        {LOAM_POOL_HANDLES, 8, size_t{1} << 26},
+        {LOAM_POOL_NARROW, 4, 0},
+        {LOAM_POOL_NARROW, size_t{1} << 30, 0},
+        {LOAM_POOL_NARROW, size_t{17} << 30, 1},
+    };
+    for (auto &each : cases) {
+        loam_buffer buffer;
+        loam_buffer_init(&buffer, memory, bytes);
+        Counted count(&buffer.source);
+        loam_pool pool;
+        loam_pool_options options = {};
+        options.flags = LOAM_POOL_CONTIGUOUS | each.flags;
+        options.first_blocks = 1;
+        options.most_chunk_bytes = bytes;
+        ASSERT_EQ(loam_pool_init(&pool, &count.source, each.block_bytes, &options), 0);
+        size_t reach = UINT64_C(4) * (UINT32_MAX - 1) / pool.stride + 1;
+        size_t most = each.blocks != 0 ? each.blocks : reach;
+        ASSERT_EQ(loam_pool_extend(&pool, (most - 1) * pool.stride + 1), 0);
+        EXPECT_EQ(pool.first.end, pool.first.start + most * pool.stride);
+        loam_pool_cut *cut = pool.mode == 0 ? &pool.hot : &pool.cold;
+        cut->fresh = cut->end; // as if all of them were in use
+        size_t held = usage_of(pool).held_bytes;
+        for (int i = 0; i < 3; i++) EXPECT_EQ(take(&pool), nullptr) << each.block_bytes;
+        EXPECT_EQ(usage_of(pool).held_bytes, held) << each.block_bytes;
+        EXPECT_EQ(loam_pool_extend(&pool, pool.stride), 0);
+        EXPECT_EQ(take(&pool), nullptr) << each.block_bytes;
+        cut->fresh = pool.first.start;
+        loam_pool_deinit(&pool);
+        EXPECT_EQ(buffer.out, 0u);
+    }
+    munmap(memory, bytes);
 }
 
 TEST(Pool, OthersDoNotGrowInPlace) {
