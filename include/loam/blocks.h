@@ -95,12 +95,12 @@ typedef struct loam_blocks_options {
      * classes, from 16 on. */
     const uint32_t *classes;
     unsigned class_count; /**< number of classes */
-    /** Fixed instances only: number of blocks of each class. After rounding no class may have 0
-     * blocks: LOAM_FIXED gives -EINVAL, a static pool -ENOMEM. NULL selects blocks_each for every
-     * class. */
+    /** Fixed instances only: number of blocks of each class. Classes that rounding makes one have
+     * the sum of their numbers, which must not be 0. NULL selects blocks_each for every class. */
     const uint32_t *max_blocks;
-    /** Fixed instances only: number of blocks of each class if max_blocks is NULL. 0, for static
-     * pools only, selects as many of each class as fit into memory. */
+    /** Fixed instances only: number of blocks of each class if max_blocks is NULL. Classes that
+     * rounding makes one have this number together. 0, for static pools only, selects as many of
+     * each class as fit into memory. */
     uint32_t blocks_each;
     unsigned flags; /**< LOAM_CHECK, LOAM_THREADS, LOAM_FIXED */
     /** If true, allocations and deallocations are counted, and a block is carved only when it is
@@ -224,8 +224,9 @@ extern LOAM_API __thread loam_blocks_cache **loam_blocks_caches LOAM_TLS;
  * fixed instance takes all its memory at once.
  *
  * Returns 0. Returns -EINVAL if there are no classes, a class is 0 or above LOAM_BLOCKS_LARGEST,
- * the classes do not ascend, or options exclude each other. Returns -ENOMEM if the source has no
- * memory, or the caller's is too small. After an error nothing is kept. */
+ * the classes do not ascend, max_blocks gives a class no block, or options exclude each other.
+ * Returns -ENOMEM if the source has no memory, or the caller's is too small. After an error nothing
+ * is kept. */
 LOAM_INLINE LOAM_NODISCARD int loam_blocks_init(loam_blocks *blocks,
                                                 const loam_blocks_options *options) LOAM_NOEXCEPT {
     return loam_blocks_init_flags(blocks, options, LOAM_CHECKED ? LOAM_CHECK : 0);
@@ -243,7 +244,8 @@ LOAM_API void loam_blocks_deinit(loam_blocks *blocks) LOAM_NOEXCEPT;
  * A static pool with LOAM_CHECK finds overflow, underflow and writes after a free as other checked
  * instances do if its memory has 16 bytes more for each block. loam_blocks_pool_bytes and
  * LOAM_BLOCKS_CHECKED_BYTES count these. In less memory it has guards only in what an object leaves
- * of its block, from 4 bytes on. */
+ * of its block, from 4 bytes on. Without LOAM_CHECK in the options loam_blocks_pool_bytes counts a
+ * bit for each block, so that a file with LOAM_CHECKED can set the pool up. */
 LOAM_API size_t loam_blocks_pool_bytes(const loam_blocks_options *options) LOAM_NOEXCEPT;
 
 /** What loam_blocks_pool_bytes returns, or more, as a constant. sum_bytes: sum of the class sizes,

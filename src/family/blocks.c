@@ -28,7 +28,9 @@ static bool classes_valid(const loam_blocks_options *options, unsigned *count, u
     }
     size_t most;
     *count = 0;
-    for (unsigned at = 0; lm_blocks_next_class(options, &at, largest, &most);) ++*count;
+    for (unsigned at = 0; lm_blocks_next_class(options, &at, largest, &most); ++*count) {
+        if (options->max_blocks != NULL && most == 0) return false;
+    }
     LM_ASSERT(*count != 0 && *count <= LOAM_BLOCKS_CLASSES);
     return true;
 }
@@ -58,22 +60,22 @@ void lm_blocks_set_paths(loam_blocks *blocks) {
 }
 
 static int set_memory(loam_blocks *blocks, const loam_blocks_options *options) {
-    if (options->memory != NULL)
-        return lm_blocks_set_fixed(blocks, options, (char *)options->memory, options->memory_bytes)
-                   ? 0
-                   : LM_ENOMEM;
-    size_t bytes = blocks->fixed
-                       ? lm_blocks_fixed_bytes(options, 0, blocks->checked)
-                       : lm_blocks_table_bytes(blocks->class_count, blocks->largest_bytes);
-    if (bytes == 0) return LM_EINVAL;
-    blocks->tables = lm_blocks_get(blocks, bytes, 64, &blocks->tables_got);
-    if (blocks->tables == NULL) return LM_ENOMEM;
-    if (blocks->fixed) {
-        bool fits = lm_blocks_set_fixed(blocks, options, (char *)blocks->tables, bytes);
-        LM_ASSERT(fits);
-        return 0;
+    char *memory = (char *)options->memory;
+    size_t bytes = options->memory_bytes;
+    if (memory == NULL) {
+        bytes = blocks->fixed ? lm_blocks_fixed_bytes(options, blocks->checked, blocks->checked)
+                              : lm_blocks_table_bytes(blocks->class_count, blocks->largest_bytes);
+        if (bytes == 0) return LM_ENOMEM; /* more than there are addresses */
+        blocks->tables = lm_blocks_get(blocks, bytes, 64, &blocks->tables_got);
+        if (blocks->tables == NULL) return LM_ENOMEM;
+        memory = (char *)blocks->tables;
     }
-    lm_blocks_set_tables(blocks, options, (char *)blocks->tables);
+    if (blocks->fixed) {
+        bool fits = lm_blocks_set_fixed(blocks, options, memory, bytes);
+        LM_ASSERT(fits || options->memory != NULL); /* it was made to measure */
+        return fits ? 0 : LM_ENOMEM;
+    }
+    lm_blocks_set_tables(blocks, options, memory);
     /* An instance that can never get a slab is useless. */
     size_t slab = LOAM_BLOCKS_SLAB_BYTES;
     return lm_source_may(blocks->source, slab, slab) ? 0 : LM_ENOMEM;
@@ -165,7 +167,9 @@ size_t loam_blocks_pool_bytes(const loam_blocks_options *options) {
     uint32_t largest;
     unsigned count;
     if (!classes_valid(options, &count, &largest)) return 0;
-    size_t bytes = lm_blocks_fixed_bytes(options, 0, lm_is_checked(options->flags) || LOAM_CHECKED);
+    /* A file that is compiled with LOAM_CHECKED may set the instance up, so live bits count. */
+    bool guards = lm_is_checked(options->flags) || LOAM_CHECKED;
+    size_t bytes = lm_blocks_fixed_bytes(options, true, guards);
     return bytes != 0 ? bytes + 15 : 0;
 }
 

@@ -168,9 +168,10 @@ void lm_blocks_set_tables(loam_blocks *blocks, const loam_blocks_options *option
 /* Lays a fixed instance out in memory. Returns false iff that is too small. */
 bool lm_blocks_set_fixed(loam_blocks *blocks, const loam_blocks_options *options, char *memory,
                          size_t bytes);
-/* Returns the bytes of a fixed instance with `each` blocks of each class; each 0 selects the counts
- * of the options. Returns 0 iff that overflows, or a class has no block. */
-size_t lm_blocks_fixed_bytes(const loam_blocks_options *options, size_t each, bool checked);
+/* Returns the bytes aligned to 16 that lm_blocks_set_fixed needs. checked: the instance is checked,
+ * or may be; guards: with guards in extra bytes. Returns 0 iff that overflows, or the options give
+ * no number of blocks. */
+size_t lm_blocks_fixed_bytes(const loam_blocks_options *options, bool checked, bool guards);
 /* Returns the bytes of a block that objects may use. */
 LM_INLINE size_t usable_of(const loam_blocks *blocks, const loam_blocks_class *class) {
     LM_ASSERT(class->block_bytes > blocks->guard_bytes);

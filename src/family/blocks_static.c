@@ -50,9 +50,9 @@ bool lm_blocks_next_class(const loam_blocks_options *options, unsigned *at, uint
         given ? options->class_count : sizeof default_classes / sizeof *default_classes;
     if (*at >= count) return false;
     *block_bytes = rounded(options, classes[*at]);
-    *most = 0;
+    *most = options->max_blocks == NULL ? options->blocks_each : 0;
     do {
-        size_t more = options->max_blocks != NULL ? options->max_blocks[*at] : options->blocks_each;
+        size_t more = options->max_blocks != NULL ? options->max_blocks[*at] : 0;
         *most = more > SIZE_MAX - *most ? SIZE_MAX : *most + more;
     } while (++*at < count && rounded(options, classes[*at]) == *block_bytes);
     LM_ASSERT(*block_bytes != 0 && *block_bytes <= LOAM_BLOCKS_LARGEST);
@@ -121,8 +121,10 @@ void lm_blocks_set_tables(loam_blocks *blocks, const loam_blocks_options *option
 
 /* ---- Layout ---- */
 
+/* Invariant: with fewer or smaller blocks of each class, or fewer bits for each, no size becomes
+ * larger. So memory that has room for a layout has room for each smaller one. */
 typedef struct layout {
-    size_t tables, map, live, blocks; /* sizes in bytes */
+    size_t tables, map, live, blocks; /* sizes in bytes; map: at most */
     unsigned map_shift;
 } layout_t;
 
@@ -144,7 +146,8 @@ static bool lay_out(const loam_blocks_options *options, size_t each, bool checke
         if (checked) layout->live += (most / 8 + 1) * (care == GUARD_IN_BLOCK ? 2 : 1);
     }
     while (layout->blocks >> layout->map_shift >= MAP_MOST) layout->map_shift++;
-    layout->map = (layout->blocks >> layout->map_shift) + 1;
+    /* Not the number of stretches, which is smaller for some larger sizes. */
+    layout->map = layout->blocks < MAP_MOST ? layout->blocks + 1 : MAP_MOST;
     layout->tables = lm_blocks_table_bytes(count, block_bytes);
     return true;
 }
@@ -153,9 +156,10 @@ static size_t layout_bytes(const layout_t *layout) {
     return layout->tables + lm_align_up(layout->map + layout->live, 16) + layout->blocks;
 }
 
-size_t lm_blocks_fixed_bytes(const loam_blocks_options *options, size_t each, bool checked) {
+size_t lm_blocks_fixed_bytes(const loam_blocks_options *options, bool checked, bool guards) {
     layout_t layout;
-    return lay_out(options, each, checked, GUARD_ADDED, &layout) ? layout_bytes(&layout) : 0;
+    care_t care = guards ? GUARD_ADDED : LIVE_ONLY;
+    return lay_out(options, 0, checked, care, &layout) ? layout_bytes(&layout) : 0;
 }
 
 /* Returns the maximum number of blocks of each class that fits. */
@@ -173,8 +177,11 @@ static size_t each_in(const loam_blocks_options *options, size_t bytes, bool che
     return low;
 }
 
-static void set_map(loam_blocks *blocks, uint8_t *map, size_t stretches) {
+static void set_map(loam_blocks *blocks, uint8_t *map, size_t most) {
     unsigned class = 0;
+    size_t stretches = ((size_t)(blocks->end - blocks->base) >> blocks->map_shift) + 1;
+    LM_ASSERT(stretches <= most);
+    (void)most;
     for (size_t i = 0; i < stretches; i++) {
         const char *first = blocks->base + (i << blocks->map_shift);
         while (class + 1 < blocks->class_count && first >= blocks->classes[class].end) class ++;
@@ -189,10 +196,10 @@ bool lm_blocks_set_fixed(loam_blocks *blocks, const loam_blocks_options *options
     if (bytes < gap || lm_passes_the_end(memory, bytes)) return false;
     char *at = memory + gap;
     bytes -= gap;
-    size_t each = options->max_blocks == NULL ? options->blocks_each : 0;
+    size_t each = 0; /* not 0: number of blocks of each class, in place of the options' counts */
     layout_t layout;
     care_t care = blocks->checked ? GUARD_ADDED : LIVE_ONLY;
-    if (options->max_blocks == NULL && each == 0) {
+    if (options->max_blocks == NULL && options->blocks_each == 0) {
         each = each_in(options, bytes, blocks->checked, care);
         if (each == 0) each = each_in(options, bytes, blocks->checked, care = LIVE_ONLY);
         if (each == 0) return false;

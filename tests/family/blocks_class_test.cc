@@ -1,6 +1,6 @@
 // blocks_class_test.cc: what classes of blocks promise: objects of any alignment for what they
-// take, blocks of whole KiB apart from each other, blocks of eight bytes, exact counts; and sources
-// that are too small for a slab or a page.
+// take, blocks of whole KiB apart from each other, blocks of eight bytes, exact counts; memory that
+// is enough for fixed instances of all shapes; and sources that are too small for a slab or a page.
 #include "bytes.h"
 #include "family/blocks.h"
 #include "loam/fifo.h"
@@ -154,6 +154,104 @@ TEST(BlocksApart, AreNoLargerForIt) {
             EXPECT_EQ(loam_blocks_usable_size(blocks, p), bytes);
         }
         loam_blocks_free(blocks, p);
+    }
+}
+
+// ---- Fixed instances ----
+
+// Of many lists of classes, counts and options: the memory that loam says is enough is enough, for
+// a static pool and for a heap pool, and then every class has all its blocks.
+TEST(BlocksFixed, FixedInstancesOfAllShapesHaveRoomForTheirBlocks) {
+    uint64_t state = 1;
+    auto below = [&](uint64_t n) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        return static_cast<uint32_t>((state >> 33) % n);
+    };
+    for (int round = 0; round < 20000; round++) {
+        std::vector<uint32_t> classes, most;
+        uint32_t bytes = 0, step = 1 + below(round % 3 == 0 ? 12 : 300);
+        for (uint32_t count = 1 + below(6); count > 0; count--)
+            classes.push_back(bytes += 1 + below(step));
+        for (size_t i = 0; i < classes.size(); i++) most.push_back(below(round % 2 == 0 ? 3 : 40));
+        loam_blocks_options options{};
+        options.classes = classes.data();
+        options.class_count = static_cast<unsigned>(classes.size());
+        options.flags = (below(2) != 0 ? unsigned{LOAM_CHECK} : 0u) |
+                        (below(4) == 0 ? unsigned{LOAM_THREADS} : 0u);
+        bool each = below(2) == 0;
+        if (each)
+            options.blocks_each = 1 + below(40);
+        else
+            options.max_blocks = most.data();
+        // The blocks that each class has after rounding.
+        std::map<uint32_t, size_t> blocks_of;
+        for (size_t i = 0; i < classes.size(); i++) {
+            bool eight = classes[i] <= 8 && (options.flags & LOAM_THREADS) == 0;
+            size_t &blocks = blocks_of[eight ? 8 : (classes[i] + 15) / 16 * 16];
+            blocks = each ? options.blocks_each : blocks + most[i];
+        }
+        bool valid = true;
+        for (auto [size, blocks] : blocks_of) valid = valid && blocks != 0;
+        size_t said = loam_blocks_pool_bytes(&options);
+        ASSERT_EQ(said != 0, valid) << round;
+        std::vector<char> memory(said + 16, 'x');
+        unsigned kind = below(3);
+        unsigned more = 0;
+        if (kind == 0) {
+            options.flags |= LOAM_FIXED;
+        } else {
+            options.memory = memory.data() + below(16);
+            options.memory_bytes = said;
+            // A file with LOAM_CHECKED sets up what another one has measured.
+            if (kind == 2) more = LOAM_CHECK;
+        }
+        loam_blocks blocks;
+        ASSERT_EQ(loam_blocks_init_flags(&blocks, &options, more), valid ? 0 : -EINVAL) << round;
+        if (!valid) continue;
+        for (auto [size, count] : blocks_of) {
+            for (size_t i = 0; i < count; i++) {
+                char *p = static_cast<char *>(loam_blocks_alloc(&blocks, size));
+                ASSERT_NE(p, nullptr) << round << ": " << size;
+                memset(p, 1, size);
+            }
+            ASSERT_EQ(loam_blocks_alloc(&blocks, size), nullptr) << round << ": " << size;
+        }
+        ASSERT_TRUE(loam_blocks_check(&blocks)) << round;
+        loam_blocks_reset(&blocks);
+        loam_blocks_deinit(&blocks);
+    }
+}
+
+// Two classes that rounding makes one have blocks_each blocks together.
+TEST(BlocksFixed, AHeapPoolOfMergedClassesFitsItsMemory) {
+    const uint32_t classes[] = {10, 16, 224};
+    loam_blocks_options options{};
+    options.classes = classes;
+    options.class_count = 3;
+    options.blocks_each = 1;
+    options.flags = LOAM_FIXED;
+    Blocks blocks(options);
+    void *small = loam_blocks_alloc(blocks, 16), *large = loam_blocks_alloc(blocks, 224);
+    EXPECT_TRUE(small != nullptr && large != nullptr);
+    EXPECT_EQ(loam_blocks_alloc(blocks, 10), nullptr);
+    loam_blocks_free(blocks, small);
+    loam_blocks_free(blocks, large);
+}
+
+TEST(BlocksFixed, AClassWithoutBlocksIsRefusedInOneWay) {
+    const uint32_t classes[] = {16, 48}, most[] = {1, 0};
+    static char memory[4096];
+    loam_blocks_options options{};
+    options.classes = classes;
+    options.class_count = 2;
+    options.max_blocks = most;
+    EXPECT_EQ(loam_blocks_pool_bytes(&options), 0u);
+    loam_blocks blocks;
+    for (unsigned flags : {0u, unsigned{LOAM_FIXED}}) {
+        options.flags = flags;
+        options.memory = flags == 0 ? memory : nullptr;
+        options.memory_bytes = flags == 0 ? sizeof memory : 0;
+        EXPECT_EQ(loam_blocks_init(&blocks, &options), -EINVAL) << flags;
     }
 }
 
