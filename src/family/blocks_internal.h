@@ -96,7 +96,8 @@ LM_INLINE uint32_t fixed_at(const loam_blocks *blocks, const void *p) {
     size_t at = (size_t)((const char *)p - blocks->base);
     if (at >= (size_t)(blocks->end - blocks->base)) return UINT32_MAX;
     uint32_t i = blocks->map[at >> blocks->map_shift];
-    while ((const char *)p >= blocks->classes[i].end) i++;
+    while ((const char *)p >= blocks->classes[i].end) i++; /* the last class ends at blocks->end */
+    LM_ASSERT(i < blocks->class_count);
     return i;
 }
 

@@ -233,9 +233,10 @@ bool lm_blocks_set_fixed(loam_blocks *blocks, const loam_blocks_options *options
         class->noted = care == GUARD_IN_BLOCK ? live : class->live;
         if (care == GUARD_IN_BLOCK) live += class->limit / 8 + 1;
     }
-    blocks->end = at;
-    LM_ASSERT((size_t)(blocks->end - blocks->base) == layout.blocks);
-    LM_ASSERT((size_t)(blocks->end - memory) <= gap + bytes);
+    /* Without the padding behind a last class of 8 bytes, which is in no class. */
+    blocks->end = blocks->classes[blocks->class_count - 1].end;
+    LM_ASSERT((size_t)(at - blocks->base) == layout.blocks && blocks->end <= at);
+    LM_ASSERT((size_t)(at - memory) <= gap + bytes);
     LM_ASSERT((size_t)(live - map) <= layout.map + layout.live);
     set_map(blocks, map, layout.map);
     if (blocks->watched) lm_tool_hide(blocks->base, (size_t)(blocks->end - blocks->base));

@@ -81,6 +81,21 @@ TEST(BlocksDeathTest, FixedInstancesFindMistakes) {
     loam_blocks_free(blocks, p);
 }
 
+// Behind an odd number of blocks of 8 bytes are 8 bytes of padding, which are in no class.
+TEST(BlocksDeathTest, BytesBehindTheLastClassAreNoObject) {
+    std::vector<char> memory;
+    const uint32_t classes[] = {8};
+    loam_blocks_options options = fixed(memory, classes, 1, 3);
+    Blocks blocks(options);
+    char *last = nullptr;
+    for (int i = 0; i < 3; i++) last = static_cast<char *>(loam_blocks_alloc(blocks, 8));
+    ASSERT_NE(last, nullptr);
+    char *end = last + (checked ? 24 : 8);
+    for (int i = 0; i < 8; i++)
+        EXPECT_DEATH(loam_blocks_free(blocks, end + i), "free of .* which is no object of it");
+    loam_blocks_reset(blocks);
+}
+
 TEST(BlocksDeathTest, LargeObjectsOfOthersAreRefused) {
     if (checked) GTEST_SKIP() << "reported by guards, in other words";
     Blocks blocks, other;
