@@ -213,21 +213,38 @@ LM_READS_ANYTHING void lm_pool_link_set(const loam_pool *pool, void *block, void
     lm_tool_resume();
 }
 
-const loam_pool_chunk *lm_pool_find(const loam_pool *pool, const void *p, size_t *number) {
+/* Returns the last chunk that does not begin above p, or NULL. */
+static const loam_pool_chunk *chunk_below(const loam_pool *pool, const void *p) {
     const loam_pool_chunk *chunk = NULL, *at = pool->root;
-    while (at != NULL) { /* finds the last chunk that does not begin above p */
+    while (at != NULL) {
         bool above = (uintptr_t)at->start > (uintptr_t)p;
         if (!above) chunk = at;
         at = above ? at->lower : at->higher;
     }
-    if (chunk == NULL) return NULL;
+    return chunk;
+}
+
+/* Returns the number in its chunk of the block before `end` that begins at p. SIZE_MAX iff there is
+ * none. */
+LM_INLINE size_t number_of(const loam_pool *pool, const loam_pool_chunk *chunk, const char *end,
+                           const void *p) {
     size_t mask = ((size_t)1 << pool->shift) - 1;
     size_t offset = (size_t)((uintptr_t)p - (uintptr_t)chunk->start);
-    size_t n = (offset >> pool->shift) * pool->inverse;
-    if ((offset & mask) != 0 || n >= lm_pool_blocks(pool, chunk, lm_pool_high(pool, chunk)))
-        return NULL;
-    *number = n;
-    return chunk;
+    size_t number = (offset >> pool->shift) * pool->inverse;
+    bool found = (offset & mask) == 0 && number < lm_pool_blocks(pool, chunk, end);
+    return found ? number : SIZE_MAX;
+}
+
+const loam_pool_chunk *lm_pool_find(const loam_pool *pool, const void *p, size_t *number) {
+    const loam_pool_chunk *chunk = chunk_below(pool, p);
+    if (chunk == NULL) return NULL;
+    *number = number_of(pool, chunk, lm_pool_high(pool, chunk), p);
+    return *number != SIZE_MAX ? chunk : NULL;
+}
+
+bool lm_pool_has(const loam_pool *pool, const void *p) {
+    const loam_pool_chunk *chunk = chunk_below(pool, p);
+    return chunk != NULL && number_of(pool, chunk, chunk->end, p) != SIZE_MAX;
 }
 
 bool loam_pool_owns(const loam_pool *pool, const void *p) {
@@ -296,20 +313,22 @@ void *loam_pool_alloc_slow(loam_pool *pool, const char *file, unsigned line) {
 #pragma weak lm_shared_pool_kind
 #endif
 
-/* Returns whether p is an object of the pool that has this entry. */
+/* Returns whether p is the address that an object of the pool with this entry has or may get. */
 static bool pool_holds(const loam_entry *entry, const void *p) {
     bool is_pool = entry->kind == &lm_pool_kind;
 #if LM_HOSTED
     is_pool = is_pool || entry->kind == &lm_shared_pool_kind;
 #endif
-    return is_pool && loam_pool_owns(lm_pool_of(entry), p);
+    if (!is_pool) return false;
+    const loam_pool *pool = lm_pool_of(entry);
+    return lm_pool_has(pool, (const void *)((uintptr_t)p - pool->head_bytes));
 }
 
 static void report_foreign(const loam_pool *pool, const void *p, const char *file, unsigned line) {
-    const loam_entry *owner = lm_entry_find(pool_holds, p);
-    if (owner != NULL)
-        lm_family_misuse(&pool->entry, file, line, "free of %p, which belongs to %s %s", p,
-                         owner->kind->name, lm_entry_name(owner));
+    lm_line_t owner = {0};
+    if (lm_entry_tell(pool_holds, p, &pool->entry, &owner))
+        lm_family_misuse(&pool->entry, file, line, "free of %p, which belongs to %s", p,
+                         owner.text);
     else if ((pool->mode & LM_POOL_CHECKED) != 0 && !lm_entry_has(&pool->entry, p))
         /* It may belong to an allocator of another kind. */
         (void)lm_guard_find(&pool->entry, p, "free", file, line);

@@ -55,6 +55,10 @@ LM_INLINE const char *lm_pool_high(const loam_pool *pool, const loam_pool_chunk 
  * in it. NULL iff p is no such block. */
 const loam_pool_chunk *lm_pool_find(const loam_pool *pool, const void *p, size_t *number);
 
+/* Returns whether a block, cut or not, begins at p. Any thread may call it inside LIST for a pool
+ * in the registry: what it reads changes only there. */
+bool lm_pool_has(const loam_pool *pool, const void *p);
+
 /* Puts a free block on the list. */
 void lm_pool_put(loam_pool *pool, void *block);
 /* Frees an object in any mode except 0, with the mode's checks. p is not NULL. */
@@ -83,6 +87,10 @@ bool lm_pool_next(loam_pool *pool);
 /* Gets memory for at least one block: a new chunk, or for a contiguous pool the first chunk or more
  * pieces. Returns false iff there is no memory, or the pool is at its limit. */
 bool lm_pool_grow(loam_pool *pool);
+/* The tree by address, and the ends of the chunks in it, change inside LIST: other threads look at
+ * them while they report a mistake (lm_pool_has). A fork may copy the process in the middle of a
+ * change: then the tree lacks chunks, and every way down still ends. */
+
 /* Puts a chunk into the tree by address. */
 void lm_pool_tree_add(loam_pool *pool, loam_pool_chunk *chunk);
 /* Takes a chunk out of the tree by address. */

@@ -58,6 +58,15 @@ static void count_held(loam_pool *pool, size_t bytes) {
 
 /* ---- Ends and lists ---- */
 
+/* Brackets changes of the tree and of its chunks' ends. No other thread finds a pool that is not in
+ * the registry. */
+static void tree_lock(const loam_pool *pool) {
+    if (lm_entry_linked(&pool->entry)) lm_port_lock(LM_PORT_LIST);
+}
+static void tree_unlock(const loam_pool *pool) {
+    if (lm_entry_linked(&pool->entry)) lm_port_unlock(LM_PORT_LIST);
+}
+
 /* Returns the maximum number of blocks that a chunk of this pool can have, at least 1: handles and
  * narrow links have few bits. */
 static size_t chunk_most(const loam_pool *pool) {
@@ -75,7 +84,9 @@ void lm_pool_set_end(loam_pool *pool, loam_pool_chunk *chunk) {
     if (most > chunk_most(pool)) most = chunk_most(pool);
     if (blocks > most) blocks = most;
     if (pool->left_blocks != SIZE_MAX) pool->left_blocks -= blocks - had;
+    tree_lock(pool);
     chunk->end = chunk->start + blocks * pool->stride;
+    tree_unlock(pool);
     LM_ASSERT(chunk->start <= chunk->end && chunk->end <= chunk->limit);
     LM_ASSERT(chunk != pool->current || lm_pool_cut(pool)->fresh <= chunk->end);
     if (chunk == pool->current) lm_pool_cut(pool)->end = chunk->end;
@@ -98,6 +109,8 @@ static size_t rank_of(const loam_pool_chunk *chunk) {
 void lm_pool_tree_add(loam_pool *pool, loam_pool_chunk *chunk) {
     loam_pool_chunk **link = &pool->root, *rest, **lower = &chunk->lower, **higher = &chunk->higher;
     uintptr_t start = (uintptr_t)chunk->start;
+    LM_ASSERT(chunk->start <= chunk->end); /* lm_pool_has looks at both */
+    tree_lock(pool);
     while (*link != NULL && rank_of(*link) >= rank_of(chunk))
         link = start < (uintptr_t)(*link)->start ? &(*link)->lower : &(*link)->higher;
     rest = *link;
@@ -115,10 +128,12 @@ void lm_pool_tree_add(loam_pool *pool, loam_pool_chunk *chunk) {
         }
     }
     *lower = *higher = NULL;
+    tree_unlock(pool);
 }
 
 void lm_pool_tree_take(loam_pool *pool, loam_pool_chunk *chunk) {
     loam_pool_chunk **link = &pool->root, *lower = chunk->lower, *higher = chunk->higher;
+    tree_lock(pool);
     while (*link != chunk) {
         LM_ASSERT(*link != NULL);
         link = (uintptr_t)chunk->start < (uintptr_t)(*link)->start ? &(*link)->lower
@@ -136,6 +151,7 @@ void lm_pool_tree_take(loam_pool *pool, loam_pool_chunk *chunk) {
         }
     }
     *link = lower != NULL ? lower : higher;
+    tree_unlock(pool);
 }
 
 void lm_pool_add(loam_pool *pool, loam_pool_chunk *chunk) {
@@ -156,8 +172,8 @@ void lm_pool_add(loam_pool *pool, loam_pool_chunk *chunk) {
         chunk->number = i;
         break;
     }
-    lm_pool_tree_add(pool, chunk);
     lm_pool_set_end(pool, chunk);
+    lm_pool_tree_add(pool, chunk);
     lm_tool_hide(chunk->start, (size_t)(chunk->limit - chunk->start));
     if (pool->current == NULL) pool_begin(pool, chunk);
 }

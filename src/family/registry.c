@@ -144,6 +144,16 @@ const loam_entry *lm_entry_find(bool (*holds)(const loam_entry *entry, const voi
     return entry;
 }
 
+bool lm_entry_tell(bool (*holds)(const loam_entry *entry, const void *p), const void *p,
+                   const loam_entry *besides, lm_line_t *who) {
+    lm_port_lock(LM_PORT_LIST);
+    const loam_entry *entry = registry_first;
+    while (entry != NULL && (entry == besides || !holds(entry, p))) entry = entry->next;
+    if (entry != NULL) lm_line_add(who, "%s %s", entry->kind->name, lm_entry_name(entry));
+    lm_port_unlock(LM_PORT_LIST);
+    return entry != NULL;
+}
+
 /* Relaxed: an approximate range of another thread's allocator suffices. */
 bool lm_entry_has(const loam_entry *entry, const void *p) {
     return (uintptr_t)p > lm_load_relaxed(&entry->low) &&

@@ -12,8 +12,12 @@ extern "C" {
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace {
 
@@ -86,6 +90,42 @@ TEST(PoolMisuse, TheOwnerIsTold) {
               "loam: pool theirs: free of " + hex(q) + ", which belongs to pool mine" + place(4));
     mine.free(q, 5);
     theirs.free(p, 6);
+}
+
+/* A report looks for the owner in the pools of other threads, which grow, shrink and end
+ * meanwhile. */
+TEST(PoolMisuse, TheOwnerIsLookedForWhileOtherPoolsChange) {
+    std::atomic<bool> done{false};
+    std::atomic<size_t> rounds{0};
+    std::thread other([&] {
+        loam_pool_options options = {};
+        options.first_blocks = 1;
+        options.most_chunk_bytes = 256 << 10;
+        for (size_t round = 0; !done; rounds = ++round) {
+            std::string name = "theirs" + std::to_string(round);
+            options.name = name.c_str();
+            loam_pool pool;
+            if (loam_pool_init(&pool, nullptr, 32 << 10, &options) != 0) abort();
+            for (int i = 0; i < 20; i++) {
+                void *first = loam_pool_alloc(&pool), *second = loam_pool_alloc(&pool);
+                loam_pool_free(&pool, first);
+                loam_pool_free(&pool, second);
+                (void)loam_pool_trim(&pool);
+            }
+            loam_pool_deinit(&pool);
+        }
+    });
+    Named mine("mine", LOAM_HARDEN);
+    std::vector<char> high(1 << 20); // memory among which their chunks lie
+    while (rounds == 0) std::this_thread::yield();
+    for (int round = 0; round < 100; round++) {
+        std::string text = said([&] {
+            for (int i = 0; i < 300; i++) mine.free(&high[static_cast<size_t>(i) * 1000], 1);
+        });
+        ASSERT_EQ(std::count(text.begin(), text.end(), '\n'), 300);
+    }
+    done = true;
+    other.join();
 }
 
 TEST(PoolMisuse, WhatIsNoBlockIsNotFreed) {
