@@ -90,7 +90,6 @@ void lm_space_repair(void) {
         }
         if (inside) lm_space_list_anew();
         if (inside || lm_lock_of_worker(&lm_space.lock)) lm_lock_reset(&lm_space.lock);
-        lm_store_relaxed(&lm_space.worker_inside, false);
         lm_limit_repair();
         if (lm_purge_break_locks != NULL) lm_purge_break_locks(collecting);
         lm_purge_after_fork();

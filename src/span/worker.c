@@ -42,6 +42,9 @@ bool (*lm_purge_collect_alone)(bool last);
 
 LM_ENDS_WORKER void lm_worker_leave(void) {
     if (!lm_os_worker_self()) return;
+    /* The worker may leave while it waits to collect. Relaxed: it holds no lock, and a thread that
+     * starts the next worker has seen this one end. */
+    lm_store_relaxed(&lm_space.collecting, false);
     lm_store_relaxed(&lm_space.unfinished, true); /* relaxed: read after the worker's end */
     /* Sequentially consistent: a thread that finds the worker on has been seen by it, or finds it
      * ended. */
@@ -93,6 +96,7 @@ static void leave_for_good(void) {
 
 static void work(void) {
     bool more = true;
+    LM_ASSERT(!lm_space.collecting && !lm_space.worker_inside);
     LM_PROBE(worker_start);
     lm_space_enter();
     lm_space_take_hand();
@@ -296,6 +300,7 @@ void lm_purge_resume(void) {
 
 void lm_purge_after_fork(void) {
     lm_store_relaxed(&lm_space.worker, LM_WORKER_OFF);
+    lm_store_relaxed(&lm_space.worker_inside, false);
     lm_store_relaxed(&lm_space.stop, paused_here);
     lm_store_relaxed(&lm_space.collecting, false);
     lm_store_relaxed(&lm_space.many, false);

@@ -338,6 +338,26 @@ TEST_F(Purge, TheLayerAboveIsAskedEveryTick) {
     lm_purge_collect_idle = before;
 }
 
+bool waits_to_collect;
+bool collect_when_it_can(bool /* last */) {
+    lm_store_relaxed(&waits_to_collect, true);
+    for (uint32_t never = 0;; lm_os_wait(&never, 0, 1)) lm_purge_stop_here();
+}
+
+TEST_F(Purge, AWorkerThatLeavesBeforeItCollectsCollectsNoMore) {
+    if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
+    bool (*before)(bool) = lm_purge_collect_idle;
+    lm_purge_collect_idle = collect_when_it_can;
+    lm_store_relaxed(&waits_to_collect, false);
+    lm_purge_poke(true);
+    EXPECT_TRUE(soon([] { return lm_load_relaxed(&waits_to_collect); }));
+    lm_purge_pause();
+    EXPECT_FALSE(lm_os_worker_running());
+    EXPECT_FALSE(lm_load_relaxed(&lm_space.collecting)) << "the next worker would believe it";
+    lm_purge_collect_idle = before;
+    lm_purge_resume();
+}
+
 TEST_F(Purge, StopWhileItWorks) {
     lm_purge_policy.delay_ms = 0;
     for (int round = 0; round < 30; round++) {
