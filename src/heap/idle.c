@@ -302,17 +302,30 @@ static bool unkeep_each(lm_theap_t **heaps, unsigned n) { return visit_each(heap
 static unsigned walks;
 /* Number of walks by the calling thread. */
 static LM_TLS unsigned walks_here;
+/* Number of calls of lm_idle_after_fork. Relaxed accesses are enough: a thread compares only what
+ * its own signal handlers add. */
+static unsigned walks_forks;
 
-void lm_idle_hold(void) {
-    walks_here++;
-    (void)lm_add_relaxed(&walks, 1u);
+/* Changes the number of the calling thread's walks. A signal handler may fork between the two
+ * counts: then the child has counted its walks before the second one. */
+static void walks_change(unsigned by) {
+    unsigned forks = lm_load_relaxed(&walks_forks);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    walks_here += by;
+    (void)lm_add_relaxed(&walks, by);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (lm_load_relaxed(&walks_forks) != forks) lm_store_relaxed(&walks, walks_here);
 }
+
+void lm_idle_hold(void) { walks_change(1); }
 void lm_idle_let(void) {
     LM_ASSERT(walks_here > 0);
-    walks_here--;
-    (void)lm_add_relaxed(&walks, (unsigned)-1);
+    walks_change((unsigned)-1);
 }
-void lm_idle_after_fork(void) { lm_store_relaxed(&walks, walks_here); }
+void lm_idle_after_fork(void) {
+    lm_store_relaxed(&walks, walks_here);
+    lm_store_relaxed(&walks_forks, walks_forks + 1);
+}
 static bool idle_held(void) { return lm_load_relaxed(&walks) > 0; }
 
 void lm_idle_unkeep(void) {

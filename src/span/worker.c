@@ -255,6 +255,16 @@ void lm_purge_boot(void) {
  * threads do not reach, these are all. */
 static LM_TLS unsigned paused_here;
 
+/* Ends a change of paused_here and of lm_space.stop. A signal handler may have forked between the
+ * two: lm_purge_after_fork has then counted the child's pauses, and one of them is counted again,
+ * or not at all. process: lm_space.process before the change. */
+static void counted(unsigned process) {
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    /* Relaxed, both: the handler was in this thread. */
+    if (lm_load_relaxed(&lm_space.process) != process && process != 0)
+        lm_store_relaxed(&lm_space.stop, paused_here);
+}
+
 /* Waits until no worker exists or is about to start. lm_space.stop is not 0. */
 static void wait_for_end(void) {
     for (uint32_t word; (word = lm_load_acquire(&lm_space.starting.word)) != 0;)
@@ -278,10 +288,12 @@ void lm_purge_pause(void) {
     unsigned process = lm_load_relaxed(&lm_space.process);
     if (lm_load_relaxed(&lm_space.worker_forbidden) || (process != 0 && process != lm_os_process()))
         return;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     paused_here++;
     /* Sequentially consistent: a thread that starts a worker sees this, or this thread sees that it
      * is starting one. */
     (void)__atomic_fetch_add(&lm_space.stop, 1, __ATOMIC_SEQ_CST);
+    counted(process);
     lm_os_wake(&lm_space.stop);
     wait_for_end();
 }
@@ -292,10 +304,13 @@ static void poke_again(void) {
 }
 
 void lm_purge_resume(void) {
-    if (paused_here == 0) return; /* that pause had nothing to do */
+    if (paused_here == 0) return;                          /* that pause had nothing to do */
+    unsigned process = lm_load_relaxed(&lm_space.process); /* relaxed: an independent word */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     paused_here--;
-    if (__atomic_sub_fetch(&lm_space.stop, 1, __ATOMIC_SEQ_CST) > 0) return;
-    poke_again();
+    (void)__atomic_sub_fetch(&lm_space.stop, 1, __ATOMIC_SEQ_CST);
+    counted(process);
+    if (!must_stop()) poke_again();
 }
 
 void lm_purge_after_fork(void) {
