@@ -190,7 +190,7 @@ static void after_fork_of_many(void) {
         end_foreign(heap);
     }
     lm_theap_t *mine = lm_heap_mine();
-    lm_unseen_after_fork(mine != NULL && mine->self == NULL ? mine : NULL);
+    lm_unseen_after_fork(mine);
     FOR_EACH_HEAP(heap, node) {
         if (not_here(heap)) end_in_child(heap);
         if (heap->kept) lm_heap_unkeep(heap); /* the child may never start a thread for it */

@@ -167,7 +167,11 @@ static lm_theap_t *thread_remember(void) {
 /* The slow half of lm_heap_get, while lm_heap_self is the empty heap. */
 static LM_NOINLINE lm_theap_t *heap_start(void) {
     if (thread_mine == thread_ended) return NULL;
-    if (thread_mine != NULL) return unpark(thread_mine);
+    if (thread_mine != NULL) {
+        /* Not below a change of the heap, in the child of a signal handler that forks, or in the
+         * program's error handler. */
+        return lm_biased_outside(&thread_mine->lock) ? unpark(thread_mine) : NULL;
+    }
     /* Relaxed: a thread that misses the boot finds `early` NULL, or another thread's heap there. */
     if (!lm_load_relaxed(&booted)) {
         lm_theap_t *forgotten = thread_remember();
@@ -184,9 +188,12 @@ static LM_NOINLINE lm_theap_t *heap_start(void) {
     if (heap == NULL) return NULL;
     LM_ASSERT(heap->fheap.own_heap == heap && heap->self == NULL);
     LM_ASSERT(!lm_load_relaxed(&heap->active));
-    /* Relaxed: other threads only compare the token. The token is written before the heap is
-     * locked, so that a signal handler that forks finds which thread owns the heap. */
+    /* Before the heap is locked and active: a signal handler that forks finds that this thread is
+     * inside the heap, and in the child that the heap has a thread. Relaxed: other threads only
+     * compare the token. */
+    thread_mine = heap;
     lm_store_relaxed(&heap->token, lm_thread_token());
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     lm_biased_enter(&heap->lock);
     /* The heap is still inactive here, so that pages with late remote frees become orphans. */
     lm_remote_drain(heap);
@@ -196,7 +203,7 @@ static LM_NOINLINE lm_theap_t *heap_start(void) {
     lm_most(&lm_heap_counts.most, lm_add_relaxed(&lm_heaps_active, 1) + 1);
     (void)lm_add_relaxed(&lm_heap_counts.total, 1);
     lm_biased_leave(&heap->lock);
-    thread_mine = lm_heap_self = heap;
+    lm_heap_self = heap;
     /* Relaxed loads: any of several threads may be the first, and no thread reads a heap that is
      * noted after boot. Release store: the heap is complete for a thread that finds it. */
     if (!lm_load_relaxed(&booted) && lm_load_relaxed(&early) == NULL)
@@ -463,12 +470,14 @@ static void end_mine(lm_theap_t *heap) {
     if (heap->fheap.buckets != NULL) lm_fheap_thread_ends(heap);
     lm_biased_enter(&heap->lock);
     lm_foreign_return_all(heap);
-    thread_mine = thread_ended;
     lm_heap_self = &lm_heap_empty;
     heap->self = NULL;
     lm_heap_retire(heap, worth_keeping());
     bool kept = heap->kept;
     lm_biased_leave(&heap->lock);
+    /* After the heap is unlocked and inactive: as in heap_start, the other way round. */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    thread_mine = thread_ended;
     lm_lock_take(&lm_registry_lock);
     lm_heap_idle_add(heap);
     lm_lock_give(&lm_registry_lock);

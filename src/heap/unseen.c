@@ -116,9 +116,12 @@ LM_COLD void lm_unseen_end_some(void) {
 
 void lm_unseen_after_fork(lm_theap_t *own_heap) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
-    lm_store_relaxed(&lm_unseen, NULL); /* relaxed: the process has one thread */
-    if (own_heap == NULL) return;
     LM_ASSERT(own_heap == lm_heap_mine());
+    /* A signal handler that interrupts the heap's start may fork before the heap is in the list. */
+    const lm_theap_t *heap = lm_unseen;
+    while (heap != NULL && heap != own_heap) heap = heap->next_idle;
+    lm_store_relaxed(&lm_unseen, NULL); /* relaxed: the process has one thread */
+    if (heap == NULL) return;
     own_heap->tid = lm_purge_allowed() ? lm_port_thread_id() : 0;
     append(own_heap);
 }
