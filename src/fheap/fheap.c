@@ -377,13 +377,18 @@ void lm_fheap_after_fork(void) {
 
 enum { WALK_MOST = 1 << 16 };
 
-/* Another thread may have been changing the lists, which then need not end. So the walk is
+/* Another thread may have been changing the list, which then need not end. So the walk is
  * bounded. */
-void lm_fheap_after_torn_fork(void) {
+static void break_locks_of(const lm_list_t *list) {
     unsigned left = WALK_MOST;
-    for (lm_node_t *n = wholes.first; n != NULL && left > 0;
-         n = lm_list_after(&wholes, n), left--) {
+    for (lm_node_t *n = list->first; n != NULL && left > 0; n = lm_list_after(list, n), left--) {
         (void)lm_lock_break(&LM_CONTAINER(n, struct loam_heap, link)->lock);
         (void)lm_lock_break(&LM_CONTAINER(n, struct loam_heap, link)->late_lock);
     }
+}
+
+/* Of ended heaps as well: see lm_fheap_hold. */
+void lm_fheap_after_torn_fork(void) {
+    break_locks_of(&wholes);
+    break_locks_of(&spare_fheaps);
 }

@@ -53,11 +53,22 @@ typedef struct torn {
     bool common, offset, orphans;
 } torn_t;
 
+/* Returns whether the calling thread holds the lock below its signal handler. */
+static bool has(const lm_lock_t *lock) { return lm_lock_is_mine(lock) && !lm_lock_of_fork(lock); }
+
+/* Returns whether only the calling thread can be inside the heap's lock. */
+static bool is_its(const torn_t *torn, const lm_theap_t *heap) {
+    const lm_theap_t *own = heap->fheap.own_heap;
+    if (heap == &lm_heap_common) return has(&lm_common_lock);
+    if (own == NULL) return has(&lm_registry_lock);
+    return own == torn->mine; /* not a late branch (fheap/branch.c): its lock is not in reach */
+}
+
 /* Returns whether the heap's lists are given up. */
 static bool forgets(const torn_t *torn, const lm_theap_t *heap) {
     if (heap == &lm_heap_common) return torn->common;
     if (heap == lm_offset_heap()) return torn->offset;
-    if (heap->fheap.own_heap == torn->mine && torn->mine != NULL) return heap == torn->own;
+    if (is_its(torn, heap)) return heap == torn->own;
     return torn->others || heap->lock.inside != 0;
 }
 
@@ -74,12 +85,12 @@ static void forget_page(lm_page_t *page, void *context) {
     }
 }
 
-/* Frees the heap's lock, unless the calling thread holds it, and gives the heap up if need be. */
+/* Frees the heap's lock, unless the calling thread may hold it, and gives the heap up if need
+ * be. */
 static void forget_heap(lm_theap_t *heap, const torn_t *torn) {
     bool forget = forgets(torn, heap);
     lm_store_relaxed(&heap->lock.asked, 0);
-    if (torn->mine == NULL || heap->fheap.own_heap != torn->mine)
-        lm_store_relaxed(&heap->lock.inside, 0);
+    if (!is_its(torn, heap)) lm_store_relaxed(&heap->lock.inside, 0);
     if (!forget) return;
     forget_lists(heap);
     if (heap == &lm_heap_common || heap == torn->own) return;
@@ -94,7 +105,8 @@ static void forget_heap(lm_theap_t *heap, const torn_t *torn) {
 static void fork_torn_forget(torn_t *torn) {
     LM_ASSERT(torn->own == NULL || torn->own == torn->mine);
     bool inside = lm_heap_common.lock.inside != 0;
-    torn->common = lm_lock_break(&lm_common_lock) || (inside && !torn->others);
+    torn->common =
+        lm_lock_break(&lm_common_lock) || (inside && !torn->others && !has(&lm_common_lock));
     torn->offset = lm_lock_break(lm_offset_fork_lock());
     torn->orphans = lm_lock_break(lm_orphan_fork_lock());
     lm_span_after_torn_fork(forget_page, torn);
@@ -109,6 +121,7 @@ void lm_heap_after_passed_fork(void) {
     LM_ASSERT(lm_lock_of_fork(&lm_registry_lock));
     torn_t torn = {.mine = lm_heap_mine()};
     fork_torn_forget(&torn);
+    lm_heap_memory_after_torn_fork(); /* the thread may have passed the registry's lock */
 }
 
 void lm_heap_after_torn_fork(void) {
@@ -118,10 +131,15 @@ void lm_heap_after_torn_fork(void) {
     const lm_theap_t *mine = torn.mine;
     /* If another thread held the registry's lock, it may be the worker, while it changed this
      * heap's lists. */
-    if (lm_lock_break(&lm_registry_lock) && mine != NULL && mine->lock.asked != 0 &&
-        mine->lock.inside == 0)
-        torn.own = mine;
+    bool broken = lm_lock_break(&lm_registry_lock);
+    if (broken && mine != NULL && mine->lock.asked != 0 && mine->lock.inside == 0) torn.own = mine;
     fork_torn_forget(&torn);
+    if (!lm_lock_is_mine(&lm_registry_lock)) {
+        lm_lock_take(&lm_registry_lock);
+        if (broken) lm_heap_memory_after_torn_fork();
+        lm_unseen_after_fork(lm_heap_mine());
+        lm_lock_give(&lm_registry_lock);
+    }
     (void)lm_lock_break(lm_sampled_fork_lock());
     if (lm_sites_fork_lock() != NULL) (void)lm_lock_break(lm_sites_fork_lock());
     lm_fheap_after_torn_fork();

@@ -325,6 +325,8 @@ void lm_idle_let(void) {
 void lm_idle_after_fork(void) {
     lm_store_relaxed(&walks, walks_here);
     lm_store_relaxed(&walks_forks, walks_forks + 1);
+    /* A thread that does not exist in a torn child was collecting. */
+    if (collectors != lm_heap_mine()) collectors = NULL;
 }
 static bool idle_held(void) { return lm_load_relaxed(&walks) > 0; }
 

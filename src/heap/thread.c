@@ -66,6 +66,11 @@ static void count_processors(void) {
     lm_store_relaxed(&lm_heaps_many, many < MANY_LEAST ? MANY_LEAST : many);
 }
 
+void lm_heap_memory_after_torn_fork(void) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
+    if (heaps_next != NULL) heaps_next = heaps_limit = (char *)(&thread_first + 1);
+}
+
 void *lm_heap_memory(size_t bytes) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
     bytes = lm_align_up(bytes, 64);
@@ -282,7 +287,9 @@ lm_theap_t *lm_common_heap(void) {
         lm_heap_common.active = true;
         lm_heap_common.fheap.own_heap = lm_heap_common.fheap.active_heap = &lm_heap_common;
         lm_heap_common.token = LM_OWNER_COMMON;
-        lm_list_add_last(&lm_registry, &lm_heap_common.link);
+        /* A thread that does not exist in a torn child (fork_torn.c) may have added it already. */
+        if (!lm_node_linked(&lm_heap_common.link))
+            lm_list_add_last(&lm_registry, &lm_heap_common.link);
         lm_store_release(&common_made, true);
     }
     lm_lock_give(&lm_registry_lock);

@@ -48,6 +48,9 @@ unsigned lm_heap_tid(void);
 /* Returns zeroed memory that is never freed; a heap in such memory. Return NULL iff there is no
  * memory. Registry's lock held. */
 void *lm_heap_memory(size_t bytes);
+/* Gives up the unused memory, whose bounds a thread may have been changing that a torn child does
+ * not have. Registry's lock held. */
+void lm_heap_memory_after_torn_fork(void);
 lm_theap_t *lm_heap_create(void);
 
 /* Returns a block of that class from a given heap. Heap lock not held. */
