@@ -28,8 +28,9 @@
  * the signal handler that forks, and the worker leaves nothing half changed in the child (decision
  * 0029). Written before the fork, read after it in parent and child. */
 static bool forks_alone;
-/* In the child: a handler of the program's has had the heap repaired (lm_fork_repair). */
-static bool fork_repaired;
+/* The number of the process, a child, in which a handler of the program's has had the heap repaired
+ * (lm_fork_repair) before heaps_after_fork_in_child. That handler may fork as well. 0: none. */
+static unsigned fork_repaired;
 
 /* ---- Before, and in the parent ---- */
 
@@ -40,7 +41,6 @@ bool lm_heap_is_inside(void) { return lm_fork_passes() || lm_locks_any_is_mine()
 
 static void heaps_before_fork(void) {
     forks_alone = lm_purge_alone();
-    fork_repaired = false;
     if (forks_alone || lm_fork_again() || lm_heap_is_inside()) return;
     if (!lm_locks_hold(lm_os_ms() + LM_FORK_PATIENCE_MS)) {
         lm_locks_let();
@@ -205,15 +205,16 @@ static void heaps_after_fork_in_child(void) {
     if (forks_alone) {
         after_fork_alone();
         lm_sampled_after_fork();
-    } else if (!fork_repaired) {
+    } else if (fork_repaired == 0 || fork_repaired != lm_os_process()) {
         after_fork_of_many();
     }
+    fork_repaired = 0;
 }
 
 /* The program's child handlers may run before this file's, and allocate. Called inside an operation
  * of the heap, before that operation holds a lock. */
 static void repair_early(void) {
-    fork_repaired = true;
+    fork_repaired = lm_os_process();
     after_fork_of_many();
 }
 
