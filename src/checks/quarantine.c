@@ -130,20 +130,36 @@ static void quarantine_grant(lm_theap_t *heap, unsigned ring) {
 LM_INLINE size_t quarantine_take(lm_theap_t *heap, unsigned ring, size_t n) {
     lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
     size_t taken = later->taken;
-    lm_store_relaxed(&heap->quarantine.left[ring], heap->quarantine.left[ring] + n);
-    /* Release, free on x86-64: the child of a fork sees this before the frees. */
+    /* Release, free on x86-64, both: the child of a fork sees this before the frees. It counts what
+     * lies between the two as in use, because these blocks are lost there. */
     lm_store_release(&later->taken, taken + n);
+    lm_store_release(&heap->quarantine.left[ring], heap->quarantine.left[ring] + n);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return taken;
 }
 
-/* Moves the n blocks that have waited longest from the ring to where free puts blocks. */
-static void quarantine_leave(lm_theap_t *heap, unsigned ring, size_t n) {
-    lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
-    LM_ASSERT(n <= later->ready + later->mask + 1 - later->taken);
-    size_t bytes = lm_class_bytes(ring), first = quarantine_take(heap, ring, n);
-    for (size_t i = first; i != first + n; i++) {
-        lm_block_t *block = *lm_quarantine_place(later, i);
+/* Blocks that have left a ring, or NULL. They are here before the first of them is checked: a check
+ * may call the program's error handler, which may free into the places that the blocks have left,
+ * or wait, so that the worker ends the ring. */
+typedef struct leaving {
+    size_t n;
+    lm_block_t *blocks[LM_QUARANTINE_MOST];
+} leaving_t;
+
+/* Takes the n blocks that have waited longest out of the ring. */
+static void quarantine_leave(lm_theap_t *heap, unsigned ring, size_t n, leaving_t *leaving) {
+    const lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
+    LM_ASSERT(n <= later->ready + later->mask + 1 - later->taken && n <= LM_QUARANTINE_MOST);
+    size_t first = quarantine_take(heap, ring, n);
+    for (size_t i = 0; i < n; i++) leaving->blocks[i] = *lm_quarantine_place(later, first + i);
+    leaving->n = n;
+}
+
+/* Moves blocks that have left a ring to where free puts blocks. */
+static void quarantine_free(unsigned ring, const leaving_t *leaving) {
+    size_t bytes = lm_class_bytes(ring);
+    for (size_t i = 0; i < leaving->n; i++) {
+        lm_block_t *block = leaving->blocks[i];
         if (block == NULL) continue;
         lm_check_waited(block,
                         ring == LM_QUARANTINE_OTHERS ? lm_page_of(block)->block_bytes : bytes);
@@ -151,11 +167,15 @@ static void quarantine_leave(lm_theap_t *heap, unsigned ring, size_t n) {
     }
 }
 
+/* The calling thread is emptying its rings. What the program's error handler frees meanwhile does
+ * not wait: a ring that began anew would keep places that are about to be given up. */
+static LM_TLS bool emptying;
+
 void lm_quarantine_put_slow(const lm_page_t *page, void *p) {
     lm_theap_t *heap = lm_heap_get();
     unsigned size_class = lm_load_relaxed(&page->foreign_class),
              ring = lm_quarantine_ring(size_class);
-    if (LM_UNLIKELY(heap == NULL) || size_class == 0) {
+    if (LM_UNLIKELY(heap == NULL) || size_class == 0 || emptying) {
         lm_block_free(p);
         return;
     }
@@ -164,10 +184,13 @@ void lm_quarantine_put_slow(const lm_page_t *page, void *p) {
     LM_ASSERT(later->most == 0 || later->ready - later->taken <= later->most);
     if (!lm_quarantine_has_coins(heap))
         heap->quarantine.coins = lm_random(heap) | (uint64_t)1 << 63;
-    if (later->most == 0)
+    if (later->most == 0) {
         quarantine_grant(heap, ring);
-    else if (later->ready - later->taken >= later->most)
-        quarantine_leave(heap, ring, later->most);
+    } else if (later->ready - later->taken >= later->most) {
+        leaving_t leaving;
+        quarantine_leave(heap, ring, later->most, &leaving);
+        quarantine_free(ring, &leaving);
+    }
     if (LM_UNLIKELY(!lm_quarantine_put(heap, ring, p))) lm_block_free(p);
 }
 
@@ -188,31 +211,40 @@ size_t lm_quarantine_count(const lm_theap_t *heap, unsigned size_class) {
     return count;
 }
 
-/* Ends a ring whose places are all empty, and counts the blocks that malloc has reused from it. */
-static void end_ring(lm_theap_t *heap, unsigned ring) {
+/* Makes a ring one that holds nothing. Release, free on x86-64: in this order, as seen by the child
+ * of a fork, which clears a ring that holds nothing once more. */
+static void clear_ring(lm_theap_t *heap, unsigned ring) {
     lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
-    if (ring != LM_QUARANTINE_OTHERS) {
-        size_t reused = lm_quarantine_reused(heap, ring), bytes = reused * lm_class_bytes(ring);
-        lm_count_others(ring, reused);
-        lm_bytes_add(heap, bytes, bytes);
-    }
-    later->most = 0;
-    /* Release, free on x86-64, all three: the child of a fork finds a consistent ring. */
+    lm_store_release(&later->most, 0);
     lm_store_release(&heap->quarantine.left[ring], 0);
     lm_store_release(&later->taken, 0);
     lm_store_release(&later->ready, 0);
 }
 
+/* Ends a ring whose places are all empty, and counts the blocks that malloc has reused from it. */
+static void end_ring(lm_theap_t *heap, unsigned ring) {
+    if (ring != LM_QUARANTINE_OTHERS) {
+        size_t reused = lm_quarantine_reused(heap, ring), bytes = reused * lm_class_bytes(ring);
+        lm_count_others(ring, reused);
+        lm_bytes_add(heap, bytes, bytes);
+    }
+    clear_ring(heap, ring);
+}
+
 void lm_quarantine_empty(lm_theap_t *heap) {
-    if (heap->quarantine.places == 0) return;
+    if (heap->quarantine.places == 0 || emptying) return;
+    emptying = true;
     for (unsigned r = 1; r < LM_QUARANTINE_RINGS; r++) {
         lm_quarantine_ring_t *later = &heap->quarantine.ring[r];
         if (later->most == 0) continue;
-        quarantine_leave(heap, r, waiting(later));
+        leaving_t leaving;
+        quarantine_leave(heap, r, waiting(later), &leaving);
         end_ring(heap, r);
+        quarantine_free(r, &leaving);
     }
     heap->quarantine.bytes = 0;
     heap->quarantine.places = 0;
+    emptying = false;
 }
 
 bool lm_quarantine_waits(void) {
@@ -224,7 +256,10 @@ void lm_quarantine_return(lm_theap_t *heap) {
     if (heap->quarantine.places == 0) return;
     for (unsigned r = 1; r < LM_QUARANTINE_RINGS; r++) {
         lm_quarantine_ring_t *later = &heap->quarantine.ring[r];
-        if (later->most == 0) continue;
+        if (later->most == 0) {
+            clear_ring(heap, r); /* a thread that the child of a fork lacks was clearing it */
+            continue;
+        }
         lm_block_t *list = NULL;
         size_t n = waiting(later), first = quarantine_take(heap, r, n);
         for (size_t i = first; i != first + n; i++) {

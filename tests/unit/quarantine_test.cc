@@ -1,6 +1,7 @@
 /* quarantine_test.cc: freed blocks of the secure build wait in quarantine, and come back to malloc
  * in random order. */
 #include "heap_unit.h"
+#include "loam/handlers.h"
 #include "loam/options.h"
 
 extern "C" {
@@ -8,6 +9,7 @@ extern "C" {
 }
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -102,6 +104,57 @@ TEST_F(Quarantine, AllocationsFromThereAreCounted) {
         EXPECT_EQ(0u, waiting());
         for (int i = 0; i < 1000; i++) lm_free(lm_malloc(kBytes));
         EXPECT_EQ(before + 11000, ever_allocated());
+    });
+}
+
+/* What the program's error handler frees at its first call, and what then waits. */
+std::vector<void *> *freed_by_handler;
+
+void free_some(int /* code */, const char * /* message */, void * /* argument */) {
+    for (void *p : *freed_by_handler) lm_free(p);
+    freed_by_handler->clear();
+}
+
+/* Some freed blocks that wait are written to. They leave the quarantine by `leave`. Meanwhile the
+ * handler frees others of their class. Afterwards each block is in one place. */
+template <typename Leave> void handler_frees_while(Leave leave) {
+    lm_misuse_policy.ignore = true;
+    unit::in_thread([&] {
+        std::vector<void *> by_handler, all;
+        freed_by_handler = &by_handler;
+        for (int i = 0; i < 200; i++) all.push_back(lm_malloc(kBytes));
+        std::set<void *> known(all.begin(), all.end());
+        for (int i = 0; i < 12; i++, all.pop_back()) by_handler.push_back(all.back());
+        for (int i = 0; i < 32; i++, all.pop_back()) {
+            lm_free(all.back());
+            memset(all.back(), 1, 8);
+        }
+        loam_error_register(free_some, nullptr);
+        leave(all);
+        EXPECT_TRUE(by_handler.empty()) << "the handler was called";
+        std::set<void *> distinct(all.begin(), all.end());
+        for (int i = 0; i < 400; i++) {
+            all.push_back(lm_malloc(kBytes));
+            EXPECT_TRUE(distinct.insert(all.back()).second) << "handed out twice";
+        }
+        size_t again = 0;
+        for (void *p : known) again += distinct.count(p);
+        EXPECT_GE(again, known.size() - LM_QUARANTINE_MOST) << "blocks were lost";
+        for (void *p : all) lm_free(p);
+        lm_heap_collect();
+        EXPECT_EQ(0u, waiting());
+        loam_error_register(nullptr, nullptr);
+    });
+    lm_misuse_policy.ignore = false;
+}
+
+TEST_F(Quarantine, AHandlerThatFreesWhileTheRingsAreEmptied) {
+    handler_frees_while([](std::vector<void *> & /* all */) { lm_heap_collect(); });
+}
+
+TEST_F(Quarantine, AHandlerThatFreesWhileBlocksLeaveAFullRing) {
+    handler_frees_while([](std::vector<void *> &all) {
+        for (int i = 0; i < 64; i++, all.pop_back()) lm_free(all.back());
     });
 }
 
