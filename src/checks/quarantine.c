@@ -80,9 +80,10 @@ bool lm_quarantine_holds(const lm_page_t *page, const void *p) {
              ring = lm_quarantine_ring(size_class);
     bool found = false;
     if (lm_os_worker_self() || !lm_lock_try(&lm_registry_lock)) return false;
-    for (lm_node_t *at = lm_registry.first; at != NULL && !found;
-         at = lm_list_after(&lm_registry, at))
-        found = heap_holds(LM_CONTAINER(at, lm_theap_t, link), ring, p);
+    LM_EACH_HEAP(heap) {
+        found = heap_holds(heap, ring, p);
+        if (found) break;
+    }
     lm_lock_give(&lm_registry_lock);
     return found;
 }

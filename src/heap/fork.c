@@ -19,11 +19,6 @@
 #include "heap/core.h"
 #include "heap/locks.h"
 
-#define FOR_EACH_HEAP(heap, node) \
-    for (lm_node_t *node = lm_registry.first; node != NULL; \
-         node = lm_list_after(&lm_registry, node)) \
-        for (lm_theap_t *heap = LM_CONTAINER(node, lm_theap_t, link); heap != NULL; heap = NULL)
-
 /* The forking program has one thread. That thread holds the locks that it has taken, perhaps below
  * the signal handler that forks, and the worker leaves nothing half changed in the child (decision
  * 0029). Written before the fork, read after it in parent and child. */
@@ -139,7 +134,7 @@ static void break_locks(bool collecting) {
     lm_transfer_after_fork();
     lm_lock_reset(&lm_common_lock);
     lm_lock_reset(&lm_registry_lock);
-    FOR_EACH_HEAP(heap, node) lm_store_relaxed(&heap->lock.asked, 0);
+    LM_EACH_HEAP(heap) lm_store_relaxed(&heap->lock.asked, 0);
 }
 
 /* Notes the calling thread's number in the child. The heap's lock, which the thread may hold below
@@ -179,19 +174,19 @@ static void after_fork_of_many(void) {
     lm_lock_reset(&lm_common_lock);
     LM_ASSERT(lm_lock_of_fork(&lm_registry_lock));
     /* The registry stays locked to the end, so that a worker that starts meanwhile waits there. */
-    FOR_EACH_HEAP(heap, node) {
+    LM_EACH_HEAP(heap) {
         heap->lock = (lm_biased_t){0, 0};
         heap->notified = heap->coming = NULL;
     }
     lm_span_visit(notify_again, NULL);
-    FOR_EACH_HEAP(heap, node) {
+    LM_EACH_HEAP(heap) {
         if (!not_here(heap)) continue;
         lm_reuse_interrupted();
         end_foreign(heap);
     }
     lm_theap_t *mine = lm_heap_mine();
     lm_unseen_after_fork(mine);
-    FOR_EACH_HEAP(heap, node) {
+    LM_EACH_HEAP(heap) {
         if (not_here(heap)) end_in_child(heap);
         if (heap->kept) lm_heap_unkeep(heap); /* the child may never start a thread for it */
     }

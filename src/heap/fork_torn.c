@@ -113,8 +113,7 @@ static void fork_torn_forget(torn_t *torn) {
     lm_transfer_after_torn_fork();
     if (torn->offset) forget_lists(lm_offset_heap());
     if (torn->orphans) lm_orphan_forget();
-    for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n))
-        forget_heap(LM_CONTAINER(n, lm_theap_t, link), torn);
+    LM_EACH_HEAP(heap) forget_heap(heap, torn);
 }
 
 void lm_heap_after_passed_fork(void) {

@@ -223,9 +223,7 @@ static bool pass(bool (*choose)(lm_theap_t *heap), bool (*visit)(lm_theap_t **he
     lm_theap_t *heaps[IDLE_AT_ONCE];
     unsigned n = 0;
     bool more = false;
-    for (lm_node_t *node = lm_registry.first; node != NULL;
-         node = lm_list_after(&lm_registry, node)) {
-        lm_theap_t *heap = LM_CONTAINER(node, lm_theap_t, link);
+    LM_EACH_HEAP(heap) {
         if (!choose(heap)) continue;
         LM_ASSERT(n < IDLE_AT_ONCE);
         lm_biased_ask(&heap->lock);
@@ -343,9 +341,7 @@ void lm_idle_unkeep(void) {
 static bool idle_note(void) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
     bool busy = false;
-    for (lm_node_t *node = lm_registry.first; node != NULL;
-         node = lm_list_after(&lm_registry, node)) {
-        lm_theap_t *heap = LM_CONTAINER(node, lm_theap_t, link);
+    LM_EACH_HEAP(heap) {
         if (!lm_load_relaxed(&heap->active) || rests(heap)) continue;
         heap->slow_seen = lm_load_relaxed(&heap->slow);
         /* Relaxed: a thread that is ending may write 0 there at this moment, too. */
@@ -397,9 +393,7 @@ void lm_idle_collect_now(void) {
     }
     (void)idle_note();
     /* With 0, a parked heap's pages are swept now, even if they were swept a tick ago. */
-    for (lm_node_t *node = lm_registry.first; node != NULL;
-         node = lm_list_after(&lm_registry, node)) {
-        lm_theap_t *heap = LM_CONTAINER(node, lm_theap_t, link);
+    LM_EACH_HEAP(heap) {
         if (lm_load_relaxed(&heap->active)) lm_store_relaxed(&heap->rest, 0);
     }
     collectors = lm_heap_mine();
@@ -412,9 +406,7 @@ size_t lm_idle_progress(void) {
     size_t sum = 0;
     const lm_theap_t *mine = lm_heap_mine();
     lm_lock_take(&lm_registry_lock);
-    for (lm_node_t *node = lm_registry.first; node != NULL;
-         node = lm_list_after(&lm_registry, node)) {
-        const lm_theap_t *heap = LM_CONTAINER(node, lm_theap_t, link);
+    LM_EACH_HEAP(heap) {
         if (heap != mine) sum += lm_load_relaxed(&heap->slow) + 1; /* relaxed: a guess is enough */
     }
     lm_lock_give(&lm_registry_lock);

@@ -1,12 +1,11 @@
 /* locks.c: the table of the heap's locks (locks.h), and how a fork takes and gives them.
  *
- * Invariant: rows[] is in the order in which threads take the locks. Decision 0038 says why a fork
- * takes them, tests/protocol/fork.pml how threads pass.
+ * Invariant: locks_rows[] is in the order in which threads take the locks. Decision 0038 says why a
+ * fork takes them, tests/protocol/fork.pml how threads pass.
  */
 #include "heap/locks.h"
 
 typedef struct lock_row {
-    const char *name;
     /* The lock; returns NULL in builds that do not have it. NULL: more than one lock, and: */
     lm_lock_t *(*lock)(void);
     bool (*hold)(uint64_t until); /* takes the locks, as lm_lock_hold */
@@ -26,15 +25,10 @@ static void walk_let(void) { lm_port_after_fork(false); }
 static lm_lock_t *registry_lock(void) { return &lm_registry_lock; }
 static lm_lock_t *common_lock(void) { return &lm_common_lock; }
 
-#define LOCKS_EACH_HEAP(heap, node) \
-    for (lm_node_t *node = lm_registry.first; node != NULL; \
-         node = lm_list_after(&lm_registry, node)) \
-        for (lm_theap_t *heap = LM_CONTAINER(node, lm_theap_t, link); heap != NULL; heap = NULL)
-
 static bool heaps_hold(uint64_t until) {
-    LOCKS_EACH_HEAP(heap, node) lm_biased_ask(&heap->lock);
+    LM_EACH_HEAP(heap) lm_biased_ask(&heap->lock);
     lm_biased_settle();
-    LOCKS_EACH_HEAP(heap, node) {
+    LM_EACH_HEAP(heap) {
         /* Relaxed: a thread that takes this heap as its own at this moment has no lock yet. */
         bool own =
             lm_heap_plain_token(heap) == lm_thread_token() && !lm_biased_outside(&heap->lock);
@@ -46,7 +40,7 @@ static bool heaps_hold(uint64_t until) {
 /* Without the registry's lock lm_locks_hold came no further, and the lists cannot be walked. */
 static void heaps_let(void) {
     if (!lm_lock_is_mine(&lm_registry_lock)) return;
-    LOCKS_EACH_HEAP(heap, node) lm_biased_let(&heap->lock);
+    LM_EACH_HEAP(heap) lm_biased_let(&heap->lock);
 }
 
 static bool heaps_are_mine(void) {
@@ -59,55 +53,65 @@ static void fheaps_let(void) {
 }
 
 static const lock_row_t locks_rows[] = {
-    {.name = "walk of the special allocators", .hold = walk_hold, .let = walk_let},
-    {.name = "registry of heaps", .lock = registry_lock},
-    /* Before its heap: a thread that holds it may wait there to be let in. */
-    {.name = "common heap", .lock = common_lock},
-    {.name = "branches of ended threads", .hold = lm_fheap_hold_late}, /* fheaps_let */
-    {.name = "heaps", .hold = heaps_hold, .let = heaps_let, .is_mine = heaps_are_mine},
-    {.name = "first-class heaps", .hold = lm_fheap_hold, .let = fheaps_let},
-    {.name = "transfer cache",
-     .hold = lm_transfer_hold,
-     .let = lm_transfer_let,
-     .is_mine = lm_transfer_is_mine},
-    {.name = "objects at an offset", .lock = lm_offset_fork_lock},
-    {.name = "sampled objects", .lock = lm_sampled_fork_lock},
-    {.name = "orphans", .lock = lm_orphan_fork_lock},
-    {.name = "call sites", .lock = lm_sites_fork_lock},
-    {.name = "arena",
-     .hold = lm_span_fork_hold,
-     .let = lm_span_fork_let,
-     .is_mine = lm_span_fork_is_mine},
+    /* walk of the special allocators */
+    {.hold = walk_hold, .let = walk_let},
+    /* registry of heaps */
+    {.lock = registry_lock},
+    /* common heap; before the heaps' own locks: who holds it may wait there to be let in */
+    {.lock = common_lock},
+    /* branches of ended threads, which fheaps_let gives */
+    {.hold = lm_fheap_hold_late},
+    /* heaps */
+    {.hold = heaps_hold, .let = heaps_let, .is_mine = heaps_are_mine},
+    /* first-class heaps */
+    {.hold = lm_fheap_hold, .let = fheaps_let},
+    /* transfer cache */
+    {.hold = lm_transfer_hold, .let = lm_transfer_let, .is_mine = lm_transfer_is_mine},
+    /* objects at an offset */
+    {.lock = lm_offset_fork_lock},
+    /* sampled objects */
+    {.lock = lm_sampled_fork_lock},
+    /* orphans */
+    {.lock = lm_orphan_fork_lock},
+    /* call sites */
+    {.lock = lm_sites_fork_lock},
+    /* arena */
+    {.hold = lm_span_fork_hold, .let = lm_span_fork_let, .is_mine = lm_span_fork_is_mine},
 };
 
 /* ---- Along the table ---- */
 
 enum { LOCK_ROWS = sizeof locks_rows / sizeof locks_rows[0] };
 
+/* Returns the one lock of a row; NULL iff it has none in this build. */
+static lm_lock_t *lock_of(const lock_row_t *row) {
+    LM_ASSERT((row->lock != NULL) != (row->hold != NULL));
+    LM_ASSERT(row->let == NULL || row->hold != NULL);
+    return row->lock != NULL ? row->lock() : NULL;
+}
+
 bool lm_locks_hold(uint64_t until) {
-    for (size_t i = 0; i < LOCK_ROWS; i++) {
-        LM_ASSERT((locks_rows[i].lock != NULL) != (locks_rows[i].hold != NULL));
-        lm_lock_t *lock = locks_rows[i].lock != NULL ? locks_rows[i].lock() : NULL;
+    for (const lock_row_t *row = locks_rows; row < locks_rows + LOCK_ROWS; row++) {
+        lm_lock_t *lock = lock_of(row);
         if (lock != NULL && !lm_lock_hold(lock, until)) return false;
-        if (locks_rows[i].hold != NULL && !locks_rows[i].hold(until)) return false;
+        if (row->hold != NULL && !row->hold(until)) return false;
     }
     return true;
 }
 
 void lm_locks_let(void) {
-    for (size_t i = LOCK_ROWS; i-- > 0;) {
-        LM_ASSERT(locks_rows[i].let == NULL || locks_rows[i].hold != NULL);
-        lm_lock_t *lock = locks_rows[i].lock != NULL ? locks_rows[i].lock() : NULL;
+    for (const lock_row_t *row = locks_rows + LOCK_ROWS; row-- > locks_rows;) {
+        lm_lock_t *lock = lock_of(row);
         if (lock != NULL) lm_lock_let(lock);
-        if (locks_rows[i].let != NULL) locks_rows[i].let();
+        if (row->let != NULL) row->let();
     }
 }
 
 bool lm_locks_any_is_mine(void) {
-    for (size_t i = 0; i < LOCK_ROWS; i++) {
-        const lm_lock_t *lock = locks_rows[i].lock != NULL ? locks_rows[i].lock() : NULL;
+    for (const lock_row_t *row = locks_rows; row < locks_rows + LOCK_ROWS; row++) {
+        const lm_lock_t *lock = lock_of(row);
         if (lock != NULL && lm_lock_is_mine(lock)) return true;
-        if (locks_rows[i].is_mine != NULL && locks_rows[i].is_mine()) return true;
+        if (row->is_mine != NULL && row->is_mine()) return true;
     }
     return false;
 }

@@ -16,6 +16,15 @@
 extern lm_lock_t lm_registry_lock;
 extern lm_list_t lm_registry;
 
+/* Returns the heap after that one in the registry, the first one for NULL, or NULL. Registry's lock
+ * held, or all other threads stopped. */
+LM_INLINE lm_theap_t *lm_heap_next(const lm_theap_t *heap) {
+    lm_node_t *next = heap != NULL ? lm_list_after(&lm_registry, &heap->link) : lm_registry.first;
+    return next != NULL ? LM_CONTAINER(next, lm_theap_t, link) : NULL;
+}
+#define LM_EACH_HEAP(heap) \
+    for (lm_theap_t *heap = lm_heap_next(NULL); heap != NULL; heap = lm_heap_next(heap))
+
 /* ---- thread.c: the calling thread ---- */
 
 /* Returns what the calling thread's malloc allocates from, made if need be: its own heap, or the

@@ -77,8 +77,7 @@ static void own_all(lm_theap_t *dead) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
     LM_ASSERT(dead->fheap.own_heap == dead && dead->self == NULL);
     uintptr_t token = lm_thread_token();
-    for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n)) {
-        lm_theap_t *heap = LM_CONTAINER(n, lm_theap_t, link);
+    LM_EACH_HEAP(heap) {
         if (heap->fheap.own_heap == dead && heap->token == dead->token && heap != dead)
             unseen_own(heap, token);
     }

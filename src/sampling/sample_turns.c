@@ -93,8 +93,7 @@ void lm_sampled_after_fork(void) {
     if (mine != NULL) sample_turns_forget(mine);
     /* Otherwise the calling thread was adding a heap when a signal handler forked. */
     if (!lm_lock_is_mine(&lm_registry_lock)) {
-        for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n))
-            sample_turns_forget(LM_CONTAINER(n, lm_theap_t, link));
+        LM_EACH_HEAP(heap) sample_turns_forget(heap);
     }
     lm_heap_hide_mine();
 }

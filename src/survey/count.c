@@ -63,8 +63,7 @@ void lm_count_sum(lm_heap_stats_t *stats) {
     lm_lock_take(&lm_registry_lock);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         size_t away = lm_transfer_blocks(c);
-        for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n)) {
-            const lm_theap_t *heap = LM_CONTAINER(n, lm_theap_t, link);
+        LM_EACH_HEAP(heap) {
             away += listed(&heap->foreign[c]);
             if (c < LM_SMALL_CLASSES) stats->of_class[c].total += lm_quarantine_reused(heap, c);
         }
@@ -72,8 +71,7 @@ void lm_count_sum(lm_heap_stats_t *stats) {
         less(stats, c, away);
         stats->of_class[c].freed += away;
     }
-    for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n))
-        stats->heaps++;
+    LM_EACH_HEAP(heap) stats->heaps++;
     lm_lock_give(&lm_registry_lock);
     lm_theap_t *own = lm_heap_mine();
     if (own != NULL) {
