@@ -64,8 +64,8 @@ static bool limit_take(loam_limit *limit, size_t bytes) {
 }
 
 static void limit_give(loam_limit *limit, size_t bytes) {
-    size_t used = lm_sub_release(&limit->used_bytes, bytes); /* release: see limit_take */
-    LM_ASSERT(used >= bytes);
+    LM_ASSERT(lm_load_relaxed(&limit->used_bytes) >= bytes);
+    (void)lm_sub_release(&limit->used_bytes, bytes); /* release: see limit_take */
 }
 
 static void *limit_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
@@ -126,8 +126,8 @@ static void count_put(loam_source *source, void *chunk, size_t got) {
     loam_count *count = (loam_count *)source;
     (void)lm_add_relaxed(&count->puts, 1);
     /* This comes first: the next owner of the memory must not be counted on top of this one. */
-    size_t used = lm_add_relaxed(&count->used_bytes, 0 - got);
-    LM_ASSERT(used >= got);
+    LM_ASSERT(lm_load_relaxed(&count->used_bytes) >= got);
+    (void)lm_add_relaxed(&count->used_bytes, 0 - got);
     loam_source_put(count->inner, chunk, got);
 }
 
