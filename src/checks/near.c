@@ -8,18 +8,18 @@
  *
  * Another thread may take, resize or free the block before p meanwhile. It writes the last word
  * before it hands the block out, and clears the block after it took it back. So damage is reported
- * only if the last word has not changed after the look. It cannot tell an underflow of p from an
- * overflow of the block before or a write after that block's free. It cannot see an underflow into
- * the object of a block in use that leaves its canary alone. It leaves out pages with blocks that
- * loam itself holds (`raw`), which have no canary, and pages whose damage was reported once, if the
- * program goes on.
+ * only if several looks agree, and the last word has not changed after any of them. It cannot tell
+ * an underflow of p from an overflow of the block before or a write after that block's free. It
+ * cannot see an underflow into the object of a block in use that leaves its canary alone. It leaves
+ * out pages with blocks that loam itself holds (`raw`), which have no canary, and pages whose
+ * damage was reported once, if the program goes on.
  */
 #include "checks/blame.h"
 #include "checks/inner.h"
 
 #if LM_SECURE
 
-enum { NEAR_BYTES = 32 };
+enum { NEAR_BYTES = 32, NEAR_LOOKS = 16 };
 
 /* Returns the last word of the block, read anew. Acquire, fence and load: earlier reads of the
  * block stay before this read, and later reads after it. */
@@ -46,23 +46,33 @@ bool lm_near_link_is_right(const lm_block_t *block) {
            ((uintptr_t)next % 16 == 0 && lm_range_around(next) != NULL);
 }
 
-/* Returns whether a block is damaged that no thread has changed meanwhile. near: number of a free
- * block's last bytes to look at. */
-static bool near_damaged(const void *block, size_t bytes, size_t near) {
-    const char *end = (const char *)block + bytes;
-    LM_ASSERT(bytes >= sizeof(lm_block_t) + LM_TRAILER && near > 0);
-    uint64_t last = word_again(block, bytes);
-    size_t slack;
-    bool right;
+/* Returns whether the other bytes of the block do not go with its last word. near: number of a free
+ * block's last bytes to look at. Does not read the last word again, which may have changed and be
+ * as before by the end of the look. */
+static bool at_odds(const void *block, size_t bytes, size_t near, uint64_t last) {
+    const char *end = (const char *)block + bytes - LM_TRAILER;
     if (last == 0) {
-        size_t most = bytes - sizeof(lm_block_t);
-        right = zero(end - (near < most ? near : most), near < most ? near : most) &&
-                (near < bytes || lm_near_link_is_right((const lm_block_t *)block));
-    } else {
-        right = lm_is_claimed(block, last) ||
-                (lm_has_canary(block, bytes, &slack) && zero(end - LM_TRAILER - slack, slack));
+        size_t most = bytes - sizeof(lm_block_t), looked = near < most ? near : most;
+        return !zero(end + LM_TRAILER - looked, looked - LM_TRAILER) ||
+               (near >= bytes && !lm_near_link_is_right((const lm_block_t *)block));
     }
-    return !right && word_again(block, bytes) == last;
+    uint64_t odd = last ^ lm_canary_of(block);
+    size_t slack = (size_t)(odd >> LM_SLACK_SHIFT), room = bytes - LM_TRAILER;
+    if (odd == LM_CLAIMED) return false;
+    return (odd & ~LM_SLACK_MASK) != 0 || slack > room || !zero(end - slack, slack);
+}
+
+/* Returns whether a block is damaged that no thread has changed meanwhile. A thread that frees and
+ * takes the block again between two reads of a look leaves the last word as it was, so several
+ * looks must agree. */
+static bool near_damaged(const void *block, size_t bytes, size_t near) {
+    LM_ASSERT(bytes >= sizeof(lm_block_t) + LM_TRAILER && near >= LM_TRAILER);
+    uint64_t last = word_again(block, bytes);
+    for (int looks = 0; looks < NEAR_LOOKS; looks++) {
+        if (!at_odds(block, bytes, near, last) || word_again(block, bytes) != last) return false;
+        lm_cpu_relax();
+    }
+    return true;
 }
 
 /* ---- Whose mistake it was ---- */

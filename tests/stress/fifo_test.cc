@@ -52,7 +52,7 @@ class Fifo : public Stress {
         Random random(page_bytes + consumers);
         Clock clock;
         size_t made = 0;
-        while (clock.running()) {
+        while (clock.running(made, 1001)) {
             for (int i = 0; i < 100; i++, made++) {
                 size_t bytes = kSmallest + (random.below(200) == 0 ? random.below(3 * page_bytes)
                                                                    : random.below(page_bytes / 20));

@@ -54,7 +54,7 @@ class SharedPool : public Stress {
         run_threads(threads, [&](unsigned self) {
             Random random(self + bytes);
             size_t allocated = 0;
-            while (clock.running()) {
+            while (clock.running(allocated, 500)) {
                 /* Bursts, so that magazines run full and empty. */
                 size_t burst = 1 + random.below(150);
                 for (size_t i = 0; i < burst; i++) {

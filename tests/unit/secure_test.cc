@@ -7,8 +7,12 @@ extern "C" {
 #include "checks/inner.h"
 }
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace {
 
@@ -61,11 +65,12 @@ class Secure : public unit::HeapTest {
         return line;
     }
 
+    std::string said_;
+
   private:
     static void keep(int, const char *line, void *self) {
         static_cast<Secure *>(self)->said_ += line;
     }
-    std::string said_;
 };
 
 char *hidden(void *p) {
@@ -143,6 +148,41 @@ TEST_F(Secure, TheEndsOfALongerBlockAreWatched) {
             }
         }
     });
+}
+
+/* Another thread frees the block before p, and takes it again, all the time; between two reads of
+ * its last word it may have done both. */
+TEST_F(Secure, ABlockThatAnotherThreadUsesIsNotDamaged) {
+    constexpr size_t kBytes = 4000;
+    std::vector<char *> all;
+    char *before = nullptr, *p = nullptr;
+    for (int i = 0; i < 8; i++) all.push_back(static_cast<char *>(hidden(lm_malloc(kBytes))));
+    std::sort(all.begin(), all.end());
+    for (size_t i = 1; i < all.size() && p == nullptr; i++) {
+        lm_page_t *page = lm_page_of(all[i]);
+        if (all[i] - all[i - 1] != page->block_bytes || lm_page_of(all[i - 1]) != page) continue;
+        before = all[i - 1];
+        p = all[i];
+    }
+    ASSERT_NE(nullptr, p) << "eight objects, and no two of them side by side";
+    const lm_page_t *page = lm_page_of(p);
+    auto *last = reinterpret_cast<uint64_t *>(before + page->block_bytes - LM_TRAILER);
+    uint64_t in_use = *last;
+    std::atomic<bool> stop{false};
+    std::atomic<unsigned> rounds{0};
+    std::thread other([&] {
+        for (; !stop.load(std::memory_order_relaxed); rounds.fetch_add(1)) {
+            __atomic_store_n(last, in_use, __ATOMIC_RELEASE);
+            __atomic_store_n(last, lm_canary_of(before) ^ LM_CLAIMED, __ATOMIC_RELEASE);
+            __atomic_store_n(last, 0, __ATOMIC_RELEASE);
+        }
+    });
+    while (rounds.load() < 4000000) lm_before_damaged(page, p);
+    stop = true;
+    other.join();
+    __atomic_store_n(last, in_use, __ATOMIC_RELEASE);
+    EXPECT_EQ("", said_);
+    for (char *each : all) lm_free(each);
 }
 
 #else
