@@ -520,6 +520,7 @@ void lm_heap_end_in_place_of(lm_theap_t *heap) {
 void lm_heap_collect(void) {
     (void)lm_reuse_unkeep();
     (void)lm_large_let_go(true);
+    lm_purge_await_alone();
     lm_theap_t *heap = lm_heap_mine();
     if (heap == NULL) {
         lm_idle_unkeep();

@@ -89,6 +89,8 @@ typedef struct lm_space {
     bool unfinished;
     /* Atomic: the worker is in the layer above, and may hold that layer's locks. */
     bool collecting;
+    /* Atomic: the worker is in lm_purge_collect_alone. */
+    bool collecting_alone;
     /* Atomic: the program has had several threads, which fork has to stop. */
     bool many;
     /* Atomic: this process may start no worker, because its memory is another process's. */

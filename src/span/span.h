@@ -425,6 +425,11 @@ extern bool (*lm_purge_collect_idle)(bool last);
  * process that is made meanwhile, in which the worker stops in the middle (decision 0029). */
 extern bool (*lm_purge_collect_alone)(bool last);
 
+/* Waits, for at most a fifth of a second, until the worker has ended a call of
+ * lm_purge_collect_alone. The spans that it gives back to the arena there are in no list meanwhile,
+ * so that who collects, and counts what is left, does not find them. The caller holds no lock. */
+void lm_purge_await_alone(void);
+
 /* The function that frees the locks of the layer above that the worker of the copied process may
  * have held. collecting: the worker was inside lm_purge_collect_idle. */
 extern void (*lm_purge_break_locks)(bool collecting);

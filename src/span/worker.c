@@ -45,6 +45,7 @@ LM_ENDS_WORKER void lm_worker_leave(void) {
     /* The worker may leave while it waits to collect. Relaxed: it holds no lock, and a thread that
      * starts the next worker has seen this one end. */
     lm_store_relaxed(&lm_space.collecting, false);
+    lm_store_relaxed(&lm_space.collecting_alone, false);
     lm_store_relaxed(&lm_space.unfinished, true); /* relaxed: read after the worker's end */
     /* Sequentially consistent: a thread that finds the worker on has been seen by it, or finds it
      * ended. */
@@ -62,7 +63,15 @@ static bool worker_collect(bool hurry) {
     if (lm_purge_collect_idle == NULL) return false;
     /* While the program has one thread, the worker changes nothing that a copy of the process could
      * not repair. */
-    if (lm_purge_collect_alone != NULL && lm_purge_alone()) return lm_purge_collect_alone(hurry);
+    if (lm_purge_collect_alone != NULL && lm_purge_alone()) {
+        /* Relaxed: a thread that misses a span which the worker took out under a lock, or by an
+         * exchange, has seen what the worker wrote before. */
+        lm_store_relaxed(&lm_space.collecting_alone, true);
+        bool more = lm_purge_collect_alone(hurry);
+        /* Release: the spans are back. */
+        lm_store_release(&lm_space.collecting_alone, false);
+        return more;
+    }
     /* Sequentially consistent: fork takes no locks as long as it does not see this. */
     __atomic_store_n(&lm_space.many, true, __ATOMIC_SEQ_CST);
     lm_store_release(&lm_space.collecting, true); /* release: set before any lock is taken */
@@ -96,7 +105,7 @@ static void leave_for_good(void) {
 
 static void work(void) {
     bool more = true;
-    LM_ASSERT(!lm_space.collecting && !lm_space.worker_inside);
+    LM_ASSERT(!lm_space.collecting && !lm_space.collecting_alone && !lm_space.worker_inside);
     LM_PROBE(worker_start);
     lm_space_enter();
     lm_space_take_hand();
@@ -249,6 +258,15 @@ void lm_purge_boot(void) {
     lm_lock_repair = lm_space_repair;
 }
 
+void lm_purge_await_alone(void) {
+    if (lm_os_worker_self()) return;
+    /* Acquire: the spans that the worker gave back are in the arena. */
+    for (unsigned turn = 0; lm_load_acquire(&lm_space.collecting_alone); turn++) {
+        if (turn >= WORKER_PATIENCE_MS || !lm_os_worker_running()) return;
+        lm_os_nap(turn);
+    }
+}
+
 /* ---- Pause ---- */
 
 /* Number of this thread's pauses that lm_space.stop counts. In a copy of the process, which other
@@ -318,6 +336,7 @@ void lm_purge_after_fork(void) {
     lm_store_relaxed(&lm_space.worker_inside, false);
     lm_store_relaxed(&lm_space.stop, paused_here);
     lm_store_relaxed(&lm_space.collecting, false);
+    lm_store_relaxed(&lm_space.collecting_alone, false);
     lm_store_relaxed(&lm_space.many, false);
     lm_store_relaxed(&lm_space.unfinished, true);
     lm_lock_reset(&lm_space.starting);

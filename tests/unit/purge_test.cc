@@ -338,6 +338,33 @@ TEST_F(Purge, TheLayerAboveIsAskedEveryTick) {
     lm_purge_collect_idle = before;
 }
 
+bool collects_alone, collected_alone;
+bool collect_alone_slowly(bool /* last */) {
+    lm_store_relaxed(&collects_alone, true);
+    uint32_t never = 0;
+    for (int i = 0; i < 30; i++) lm_os_wait(&never, 0, 1);
+    lm_store_relaxed(&collected_alone, true);
+    return false;
+}
+
+/* What the worker gives back is in no list meanwhile: a limit would be crossed by free memory. */
+TEST_F(Purge, WhoCollectsWaitsForTheWorkersCollection) {
+    if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
+    if (!lm_purge_alone()) GTEST_SKIP() << "the process has had several threads";
+    bool (*before)(bool) = lm_purge_collect_idle, (*alone_before)(bool) = lm_purge_collect_alone;
+    lm_purge_collect_idle = collect_awake;
+    lm_purge_collect_alone = collect_alone_slowly;
+    lm_purge_poke(true);
+    EXPECT_TRUE(soon([] { return lm_load_relaxed(&collects_alone); }));
+    lm_purge_await_alone();
+    EXPECT_TRUE(lm_load_relaxed(&collected_alone));
+    EXPECT_FALSE(lm_load_relaxed(&lm_space.collecting_alone));
+    lm_purge_pause();
+    lm_purge_collect_idle = before;
+    lm_purge_collect_alone = alone_before;
+    lm_purge_resume();
+}
+
 bool waits_to_collect;
 bool collect_when_it_can(bool /* last */) {
     lm_store_relaxed(&waits_to_collect, true);
