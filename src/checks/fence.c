@@ -67,9 +67,19 @@ uint64_t lm_word_raw(const void *end) { return fence_word_at(word_before(end)); 
 
 uint64_t lm_word_mask(const void *end) { return mask_of(end); }
 
+/* Returns the most bytes that can have been requested for an object whose block ends at `end`. All
+ * slices of a page of blocks are in the map; the slice where a large object ends is not. */
+static size_t word_most(const void *end) {
+    const lm_page_t *page = lm_page_of((const char *)end - 1);
+    return page->kind == LM_KIND_PAGE ? page->block_bytes - LM_TRAILER : SIZE_MAX;
+}
+
+/* Bytes that a program wrote over the word spell a tag in 1 of 32,768 cases, but not a size as well
+ * that fits into the block. */
 lm_state_t lm_word_get(const void *end, size_t *requested) {
     uint64_t word = fence_word_at(word_before(end)) ^ mask_of(end);
     *requested = word >> 16;
+    if (*requested > word_most(end)) return LM_STATE_BROKEN;
     if ((word & 0xffff) == tag_of(end, *requested, TAG_USED)) return LM_STATE_USED;
     return (word & 0xffff) == tag_of(end, *requested, TAG_FREED) ? LM_STATE_FREED : LM_STATE_BROKEN;
 }

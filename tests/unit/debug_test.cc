@@ -537,6 +537,41 @@ TEST_F(Debug, ReportsHaveSizes) {
     loam_free(p);
 }
 
+/* An end word of this size would be a block's that is larger than the page. */
+constexpr size_t kAbsurd = size_t(1) << 40;
+
+TEST_F(Debug, AnEndWordWithAnAbsurdSizeIsDamage) {
+    for (lm_state_t state : {LM_STATE_FREED, LM_STATE_USED}) {
+        char *p = hidden(loam_malloc(2000));
+        char *end = p + lm_page_of(p)->block_bytes;
+        lm_word_set(end, kAbsurd, state);
+        std::string said = stderr_of([&] { loam_free(p); });
+        EXPECT_NE(std::string::npos, said.find(text("loam: overflow of %p", p))) << said;
+        EXPECT_EQ(std::string::npos, said.find("double free")) << said;
+        lm_word_set(end, 2000, LM_STATE_USED);
+        loam_free(p);
+    }
+}
+
+TEST_F(Debug, AnEndWordWithAnAbsurdSizeIsPartOfARow) {
+    for (lm_state_t state : {LM_STATE_FREED, LM_STATE_USED}) {
+        std::vector<char *> all;
+        size_t bytes;
+        do {
+            all.push_back(hidden(loam_malloc(400)));
+            bytes = lm_page_of(all.back())->block_bytes;
+        } while (all.size() < 4 || all.end()[-1] - all.end()[-4] != ptrdiff_t(3 * bytes));
+        char *p = all.back(); /* underflows over two objects, to the end word of a third */
+        std::string saved(p - 3 * bytes, 3 * bytes);
+        memset(p - 2 * bytes - 4, 0x3c, 2 * bytes + 4);
+        lm_word_set(p - bytes, kAbsurd, state);
+        std::string said = stderr_of([&] { loam_free(p); });
+        EXPECT_NE(std::string::npos, said.find(text("loam: underflow of %p: ", p))) << said;
+        memcpy(p - 3 * bytes, saved.data(), saved.size());
+        for (char *each : all) loam_free(each);
+    }
+}
+
 /* The one behind was never anybody's. */
 TEST_F(Debug, PastTheFenceBothAreNamed) {
     char *p = nullptr;
