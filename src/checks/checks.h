@@ -120,12 +120,17 @@ LM_INLINE lm_word_t *lm_last_word(const void *p, size_t bytes) {
     return (lm_word_t *)(void *)((char *)(uintptr_t)p + bytes - sizeof(lm_word_t));
 }
 
-/* Returns whether the canary of a block of `room` bytes is intact, and the slack's length can be
- * right. */
-LM_INLINE bool lm_has_canary(const void *p, size_t room, size_t *slack) {
-    uint64_t odd = *lm_last_word(p, room) ^ lm_canary_of(p);
+/* Returns whether `last`, read from the end of a block of `room` bytes, is the block's canary with
+ * a slack's length that can be right. */
+LM_INLINE bool lm_is_canary(const void *p, size_t room, uint64_t last, size_t *slack) {
+    uint64_t odd = last ^ lm_canary_of(p);
     *slack = odd >> LM_SLACK_SHIFT;
     return (odd & ~LM_SLACK_MASK) == 0 && *slack <= room - LM_TRAILER;
+}
+
+/* Returns whether the canary of a block of `room` bytes is intact. */
+LM_INLINE bool lm_has_canary(const void *p, size_t room, size_t *slack) {
+    return lm_is_canary(p, room, *lm_last_word(p, room), slack);
 }
 
 /* ---- Copies ---- */

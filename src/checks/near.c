@@ -56,10 +56,9 @@ static bool at_odds(const void *block, size_t bytes, size_t near, uint64_t last)
         return !zero(end + LM_TRAILER - looked, looked - LM_TRAILER) ||
                (near >= bytes && !lm_near_link_is_right((const lm_block_t *)block));
     }
-    uint64_t odd = last ^ lm_canary_of(block);
-    size_t slack = (size_t)(odd >> LM_SLACK_SHIFT), room = bytes - LM_TRAILER;
-    if (odd == LM_CLAIMED) return false;
-    return (odd & ~LM_SLACK_MASK) != 0 || slack > room || !zero(end - slack, slack);
+    size_t slack;
+    if (lm_is_claimed(block, last)) return false;
+    return !lm_is_canary(block, bytes, last, &slack) || !zero(end - slack, slack);
 }
 
 /* Returns whether a block is damaged that no thread has changed meanwhile. A thread that frees and
@@ -80,10 +79,10 @@ static bool near_damaged(const void *block, size_t bytes, size_t near) {
 /* Returns whether the last word of a block is neither a canary nor zero, or is zero though the
  * block is not free. */
 static bool near_broken(const char *block, size_t bytes) {
-    uint64_t last = *lm_last_word(block, bytes);
+    uint64_t last = lm_load_relaxed(lm_last_word(block, bytes)); /* once: others may write it */
     size_t slack;
     if (last == 0) return !lm_near_link_is_right((const lm_block_t *)(const void *)block);
-    return !lm_is_claimed(block, last) && !lm_has_canary(block, bytes, &slack);
+    return !lm_is_claimed(block, last) && !lm_is_canary(block, bytes, last, &slack);
 }
 
 /* Bytes 0 to 4 and 7 of a last word, by address, are the canary's alone. An edge is intact if EDGE

@@ -19,9 +19,8 @@
 size_t lm_requested(const lm_page_t *page, const void *p) {
     size_t room = lm_block_usable(page, p);
     if (page->kind != LM_KIND_PAGE) return room;
-    uint64_t odd = *lm_last_word(p, room) ^ lm_canary_of(p);
-    size_t most = room - LM_TRAILER, slack = odd >> LM_SLACK_SHIFT;
-    return (odd & ~LM_SLACK_MASK) == 0 && slack <= most ? most - slack : most;
+    size_t most = room - LM_TRAILER, slack;
+    return lm_has_canary(p, room, &slack) ? most - slack : most;
 }
 
 bool lm_block_is_free(const lm_page_t *page, const void *p) {
