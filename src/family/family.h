@@ -64,18 +64,13 @@ LM_INLINE bool lm_entry_linked(const loam_entry *entry) {
 /* Returns the allocator's name for reports, or "(unnamed)". */
 const char *lm_entry_name(const loam_entry *entry);
 
-/* Returns the first entry in the list for which holds(entry, p) is true. NULL iff there is none. */
-const loam_entry *lm_entry_find(bool (*holds)(const loam_entry *entry, const void *p),
-                                const void *p);
-/* Appends kind and name of the first entry in the list, besides one, for which holds(entry, p) is
- * true. All of that is done inside LIST, because the entry may end at any time. Returns false iff
- * there is no such entry. */
+/* Appends to `who`, unless that is NULL, the kind and name of the first entry in the list, besides
+ * one, for which holds(entry, p) is true. All of that is done inside LIST, because the entry may
+ * end at any time. Returns false iff there is no such entry. */
 bool lm_entry_tell(bool (*holds)(const loam_entry *entry, const void *p), const void *p,
                    const loam_entry *besides, lm_line_t *who);
 /* Returns whether p lies between the addresses that objects of this checked allocator have had. */
 bool lm_entry_has(const loam_entry *entry, const void *p);
-/* Returns whether the entry is in the list, under LIST. entry may be any address. */
-bool lm_entry_listed(const loam_entry *entry);
 
 /* Returns the source of allocators whose creator names none. NULL iff there is no operating
  * system. */

@@ -189,13 +189,16 @@ LM_INLINE bool whole(const loam_entry *owner, const loam_tag *tag, const char *f
     return LM_LIKELY(is_whole(tag)) || whole_or_said(owner, tag, file, line);
 }
 
+static bool guard_is_owner(const loam_entry *entry, const void *owner) { return entry == owner; }
+
 /* Returns the tag of a live object of `owner`, whatever the state of its guards; NULL after a
  * report. */
 static loam_tag *guard_find(const loam_entry *owner, const void *object, const char *doing,
                             const char *file, unsigned line) {
     loam_tag *tag = (loam_tag *)((uintptr_t)object - sizeof(loam_tag)); /* may point anywhere */
     bool ours = lm_entry_has(owner, object);
-    if ((uintptr_t)object % 16 != 0 || (!ours && lm_entry_find(lm_entry_has, object) == NULL)) {
+    if ((uintptr_t)object % 16 != 0 ||
+        (!ours && !lm_entry_tell(lm_entry_has, object, owner, NULL))) {
         lm_family_misuse(owner, file, line, "%s of %p, which is no object of it", doing, object);
         return NULL;
     }
@@ -213,14 +216,13 @@ static loam_tag *guard_find(const loam_entry *owner, const void *object, const c
         return NULL;
     }
     if (tag->owner != owner) {
-        const loam_entry *other = tag->owner;
-        if (lm_entry_listed(other)) {
-            lm_family_misuse(owner, file, line, "%s of %p, which belongs to %s %s", doing, object,
-                             other->kind->name, lm_entry_name(other));
-        } else { /* the entry ended with live objects */
+        lm_line_t other = {0};
+        if (lm_entry_tell(guard_is_owner, tag->owner, owner, &other))
+            lm_family_misuse(owner, file, line, "%s of %p, which belongs to %s", doing, object,
+                             other.text);
+        else /* the entry ended with live objects */
             lm_family_misuse(owner, file, line, "%s of %p, which is no object of it", doing,
                              object);
-        }
         return NULL;
     }
     return tag;

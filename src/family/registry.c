@@ -135,21 +135,13 @@ const char *lm_entry_name(const loam_entry *entry) {
     return entry->name != NULL ? entry->name : "(unnamed)";
 }
 
-const loam_entry *lm_entry_find(bool (*holds)(const loam_entry *entry, const void *p),
-                                const void *p) {
-    lm_port_lock(LM_PORT_LIST);
-    const loam_entry *entry = registry_first;
-    while (entry != NULL && !holds(entry, p)) entry = entry->next;
-    lm_port_unlock(LM_PORT_LIST);
-    return entry;
-}
-
 bool lm_entry_tell(bool (*holds)(const loam_entry *entry, const void *p), const void *p,
                    const loam_entry *besides, lm_line_t *who) {
     lm_port_lock(LM_PORT_LIST);
     const loam_entry *entry = registry_first;
     while (entry != NULL && (entry == besides || !holds(entry, p))) entry = entry->next;
-    if (entry != NULL) lm_line_add(who, "%s %s", entry->kind->name, lm_entry_name(entry));
+    if (entry != NULL && who != NULL)
+        lm_line_add(who, "%s %s", entry->kind->name, lm_entry_name(entry));
     lm_port_unlock(LM_PORT_LIST);
     return entry != NULL;
 }
@@ -158,14 +150,6 @@ bool lm_entry_tell(bool (*holds)(const loam_entry *entry, const void *p), const 
 bool lm_entry_has(const loam_entry *entry, const void *p) {
     return (uintptr_t)p > lm_load_relaxed(&entry->low) &&
            (uintptr_t)p <= lm_load_relaxed(&entry->high);
-}
-
-bool lm_entry_listed(const loam_entry *entry) {
-    lm_port_lock(LM_PORT_LIST);
-    const loam_entry *other = registry_first;
-    while (other != NULL && other != entry) other = other->next;
-    lm_port_unlock(LM_PORT_LIST);
-    return other != NULL;
 }
 
 static loam_usage registry_usage_of(const loam_entry *entry) {
