@@ -364,7 +364,9 @@ TEST(WorkerRefused, AllowedAgainItStarts) {
         EXPECT_TRUE(lm_purge_may_work());
         make_dirty(3);
         EXPECT_TRUE(soon([] { return stats().dirty_bytes == 0; }));
-        EXPECT_EQ(1u, lm_faulty_calls(LM_FAULT_WORKER));
+        /* On a busy machine the worker may have come to its end between two of the frees. */
+        EXPECT_LE(1u, lm_faulty_calls(LM_FAULT_WORKER));
+        EXPECT_GE(3u, lm_faulty_calls(LM_FAULT_WORKER)) << "at most one for each free";
         EXPECT_TRUE(soon([] { return !lm_os_worker_running(); })) << "nothing left to do: it ends";
         lm_span_check();
     });
