@@ -91,7 +91,7 @@ uint32_t lm_remote_take(lm_page_t *page, lm_block_t **head, lm_block_t **tail) {
         if (lm_remote_count(word) == 0) return 0;
         /* Acquire: this thread sees the links that the pushing threads wrote. */
     } while (!lm_cas_weak_acq_rel(&page->remote, &word, word & 0xffff));
-    LM_ASSERT(!(word & LM_REMOTE_ORPHAN)); /* nobody pushes blocks of an orphan */
+    LM_ASSERT(!(word & LM_REMOTE_ORPHAN)); /* lm_orphan_free serves orphans */
     *head = lm_remote_at(page, word >> 48);
     *tail = lm_remote_at(page, word >> 32);
     /* The page's counts will show these blocks as freed, but the owner did not free them. */

@@ -274,8 +274,9 @@ void lm_purge_await_alone(void) {
 static LM_TLS unsigned paused_here;
 
 /* Ends a change of paused_here and of lm_space.stop. A signal handler may have forked between the
- * two: lm_purge_after_fork has then counted the child's pauses, and one of them is counted again,
- * or not at all. process: lm_space.process before the change. */
+ * two. In the child lm_purge_after_fork has then set lm_space.stop from paused_here, and the second
+ * half of the change comes on top of that; so this sets it again. process: lm_space.process before
+ * the change. */
 static void counted(unsigned process) {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     /* Relaxed, both: the handler was in this thread. */
