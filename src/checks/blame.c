@@ -187,7 +187,8 @@ bool lm_run_report(const lm_run_t *run, lm_wrong_t how, const void *at) {
         lm_line_add(&who, "overflow of an object before %p", at);
     if (over && under) lm_line_add(&who, ", or ");
     if (run->under != NULL)
-        lm_line_add(&who, "underflow of %p", run->under);
+        lm_line_add(&who, "underflow of %p%s", run->under,
+                    run->behind ? ", or of an object behind it" : "");
     else if (under)
         lm_line_add(&who, "underflow of an object at or behind %p", at);
     const char *what = over && under ? "the memory between them is overwritten"

@@ -135,18 +135,20 @@ void lm_run_find(const lm_page_t *page, const void *end, bool locked, lm_run_t *
     while (hi < made && near_broken(hi, bytes)) hi += bytes;
     run->first = lo - bytes;
     run->next = hi < made ? hi : NULL;
-    /* Zeros written over whole blocks leave no broken word. So two cases below look for wiped
-     * blocks beside the row. */
+    /* Zeros written over a whole free block leave no trace, and the block may be in use by now. So
+     * if the row begins or ends with zeros, the culprit may be an object beyond the next one. */
     if (!low_whole(lo - bytes, bytes)) {
+        bool is_free = surely_free(page, lo - bytes, locked);
         run->before = lo - bytes == start ? page_before(page)
-                                          : looks_wiped(lo - 2 * bytes, bytes) &&
-                                                looks_wiped(lo - bytes, sizeof(lm_block_t));
-        if (!surely_free(page, lo - bytes, locked)) run->over = lo - bytes;
+                                          : looks_wiped(lo - bytes, sizeof(lm_block_t)) &&
+                                                (!is_free || looks_wiped(lo - 2 * bytes, bytes));
+        if (!is_free) run->over = lo - bytes;
     }
     if (top_whole(hi - bytes, bytes)) return;
     if (hi < made && *lm_last_word(hi, bytes) != 0) run->under = hi;
-    run->behind = run->under == NULL && hi < made && hi[-1] == 0 &&
-                  (*lm_last_word(hi - bytes, bytes) == 0 || looks_wiped(hi, bytes));
+    run->behind =
+        hi < made && hi[-1] == 0 &&
+        (run->under != NULL || *lm_last_word(hi - bytes, bytes) == 0 || looks_wiped(hi, bytes));
 }
 
 lm_run_t lm_run_unseen(const lm_page_t *page, const lm_block_t *block) {
@@ -170,7 +172,10 @@ bool lm_run_over_edge(const lm_page_t *page, const void *block, lm_wrong_t how, 
     bool own = *lm_last_word(at, bytes) != 0 && near_broken(at, bytes);
     if (!own && (at == lm_span_start(page) || !near_broken(at - bytes, bytes))) return false;
     lm_run_find(page, own ? at + bytes : at, locked, &run);
-    if (!own && *lm_last_word(at, bytes) != 0) run.under = NULL; /* the damage ends in this block */
+    if (!own && *lm_last_word(at, bytes) != 0) { /* the damage ends in this block */
+        run.under = NULL;
+        run.behind = false;
+    }
     (void)lm_run_report(&run, how, block);
     return true;
 }
@@ -254,8 +259,8 @@ static LM_COLD void near_report(const lm_page_t *page, const void *before, const
     lm_before_reported(page);
     lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_USE_AFTER_FREE + LM_MISTAKE_OR(LM_MISTAKE_UNDERFLOW) +
                  LM_MISTAKE_OR_ELSE(LM_MISTAKE_OVERFLOW),
-             "write after free %sof %p%s: its end is overwritten, if not by an underflow of %p "
-             "(size class %zu B, ",
+             "write after free %sof %p%s: its end is overwritten, if not by an underflow of %p, or "
+             "of an object behind it (size class %zu B, ",
              linked ? "" : "or overflow ", before, from.text, p, lm_block_bytes(page));
 }
 

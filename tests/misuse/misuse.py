@@ -100,13 +100,14 @@ LARGE_TWICE = rf"(?:loam: double free of {{pointer}} {LARGE}|{foreign()})"
 
 # What a block's free finds before it.
 BEFORE = (
-    rf"loam: (?:(?:overflow of {ANY}, or )?underflow of {{pointer}}: the (?:bytes before it "
-    rf"are|memory between them is) overwritten|write after free (?:or overflow )?of {ANY}: its end "
-    rf"is overwritten, if not by an underflow of {{pointer}}) {CLASS}"
+    rf"loam: (?:(?:overflow of {ANY}, or )?underflow of {{pointer}}(?:, or of an object behind it)"
+    r"?: the (?:bytes before it are|memory between them is) overwritten|"
+    rf"write after free (?:or overflow )?of {ANY}: its end is overwritten, if not by an underflow "
+    rf"of {{pointer}}, or of an object behind it) {CLASS}"
 )
 END_WRITTEN = (
     r"loam: write after free of {pointer}: its end is overwritten, "
-    rf"if not by an underflow of {ANY} {CLASS}"
+    rf"if not by an underflow of {ANY}, or of an object behind it {CLASS}"
 )
 # The secure build also sees what is no link.
 WRITTEN = (

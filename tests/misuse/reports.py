@@ -83,6 +83,8 @@ KNOWN = (
     "underflow zeros 5 0 0 13 0 live shuffled other collect 753122992",
     "overflow zeros 4 0 0 15 0 unused higher same nothing 909475761",
     "overflow random 393 32 0 352 0 freed own other churn 436751302",
+    "underflow zeros 2 0 0 20 0 freed never other collect 51388448",
+    "underflow zeros 6 0 0 25 0 freed never other churn 850413663",
     "far_overflow spoil 16 0 0 16 0 freed never other collect 225498105",
 )
 STRAY = ("far_overflow", "far_underflow")
@@ -188,6 +190,7 @@ BLAME = [
     ("overflow", True, re.compile(rf"overflow of an object before {P}")),
     ("overflow", True, re.compile(rf"overflow of {P}, or of an object before it")),
     ("underflow", True, re.compile(rf"underflow of an object (?:at or )?behind {P}")),
+    ("underflow", True, re.compile(rf"underflow of {P}, or of an object behind it")),
     ("write_after_free", False, re.compile(rf"write after free of {P}")),
     ("write_after_free", False, re.compile(rf"write after free or overflow of {P}")),
     ("write_after_free", False, re.compile(rf"free list damaged at {P}: written after free")),
