@@ -49,6 +49,11 @@ bool lm_offset_before_intact(const lm_page_t *page, const void *p) {
     LM_ASSERT(lm_is_offset(page));
     if (LM_LIKELY(gap_whole(page, (const char *)p, GAP_MOST))) return true;
     lm_run_t run = {.page = page, .under = p};
+#if LOAM_DEBUG
+    /* An overflow from before would have broken the end of the span before. In a page it would have
+     * overwritten what names p, and the secure build has guards there. */
+    run.before = page->kind == LM_KIND_LARGE && lm_run_span_before(page);
+#endif
     return lm_run_report(&run, LM_WRONG_DAMAGE, p);
 }
 

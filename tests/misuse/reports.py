@@ -85,6 +85,7 @@ KNOWN = (
     "overflow random 393 32 0 352 0 freed own other churn 436751302",
     "underflow zeros 2 0 0 20 0 freed never other collect 51388448",
     "underflow zeros 6 0 0 25 0 freed never other churn 850413663",
+    "overflow strcpy 1310160 32 20 2950 0 unused shuffled same nothing 482621861",
     "far_overflow spoil 16 0 0 16 0 freed never other collect 225498105",
 )
 STRAY = ("far_overflow", "far_underflow")
